@@ -1,0 +1,22 @@
+"""Which regulariser makes my network accurate and honest about its uncertainty, and is the difference real?"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pilotstudy.method.noise import Dropout, Noise
+    from pilotstudy.method.pilot import Pilot
+
+__all__ = ["Dropout", "Noise", "Pilot", "__version__"]
+
+_HOMES = {"Pilot": "pilotstudy.method.pilot", "Noise": "pilotstudy.method.noise", "Dropout": "pilotstudy.method.noise"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported on first use, so that the command line starts without torch."""
+    from importlib import import_module, metadata
+
+    if name == "__version__":
+        return metadata.version("pilotstudy")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,61 @@
+"""The final evaluation: every metric, for each mode, at the last epoch and at the best on validation."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pilotstudy import metrics
+from pilotstudy.arms import Mode
+from pilotstudy.training import Trainer
+
+At = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Logits [n, K] of one mode on one split, with the labels and the row numbers within the data set."""
+
+    at: At
+    mode: Mode
+    split: Literal["validation", "test"]
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    logits: NDArray[np.float32]
+
+
+def predict(trainer: Trainer) -> list[Predictions]:
+    """All predictions that are kept. This is the only place that reads the test images."""
+    found = []
+    last = copy.deepcopy(trainer.regulariser.state_dict())
+    data, rows = trainer.data, trainer.validation_rows.numpy()
+    test_rows = np.arange(len(data.test_labels))
+    for mode in trainer.modes:
+        for at, state in ("last", last), ("best", trainer.best.state):
+            if at == "best" and trainer.best.epoch == trainer.epoch:
+                validation, test = found[-2].logits, found[-1].logits
+            else:
+                trainer.regulariser.load_state_dict(state)
+                validation, test = trainer.validation_logits(mode), trainer.test_logits(mode)
+            found.append(Predictions(at, mode, "validation", rows, data.train_labels[rows], validation))
+            found.append(Predictions(at, mode, "test", test_rows, data.test_labels, test))
+    trainer.regulariser.load_state_dict(last)
+    return found
+
+
+def evaluate(predictions: list[Predictions]) -> list[dict[str, Any]]:
+    """A row of metrics for each epoch, mode and split, as it is and after temperature scaling.
+
+    The temperature is fitted on the validation data of the same epoch and mode.
+    """
+    rows = []
+    for validation, test in zip(predictions[::2], predictions[1::2], strict=True):
+        temperature = metrics.fit_temperature(validation.logits, validation.labels)
+        for some in validation, test:
+            for scaled in False, True:
+                t = temperature if scaled else 1.0
+                row = {"at": some.at, "mode": some.mode, "split": some.split, "scaled": scaled, "temperature": t}
+                rows.append(row | {"n": len(some.labels)} | metrics.evaluate(some.logits, some.labels, t))
+    return rows

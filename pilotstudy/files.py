@@ -1,0 +1,92 @@
+"""The one place that knows where files lie and how they are written: beside, then renamed into place."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from pilotstudy.errors import StorageError
+
+PACKAGE = Path(__file__).parent
+
+
+def resource(folder: str) -> Path:
+    """`studies` or `dashboards`: inside the package when installed from a wheel, beside it in a checkout."""
+    inside = PACKAGE / folder
+    return inside if inside.is_dir() else PACKAGE.parent / folder
+
+
+def cache() -> Path:
+    """Where prepared data lie: the platform's cache folder, or PILOTSTUDY_CACHE."""
+    from platformdirs import user_cache_path
+
+    return Path(os.environ.get("PILOTSTUDY_CACHE") or user_cache_path("pilotstudy")) / "data"
+
+
+class TrialFiles:
+    """The files of one trial's folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.result = folder / "result.json"
+        self.epochs = folder / "epochs.parquet"
+        self.predictions = folder / "predictions.parquet"
+        self.checkpoint = folder / "checkpoint.pt"
+
+
+class DataFiles:
+    """The files of one prepared data set's folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.meta = folder / "meta.json"
+
+    def array(self, name: str) -> Path:
+        return self.folder / f"{name}.npy"
+
+
+@contextmanager
+def storing(what: Path) -> Iterator[None]:
+    """Turns the system's errors while writing into one line."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StorageError(f"cannot write {what}: {reason}; free some space or choose another folder") from error
+
+
+def write(path: Path, content: bytes | str | Callable[[BinaryIO], object]) -> None:
+    """Replaces `path` as a whole or leaves it as it was; on disk when this returns."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(beside, "wb") as file:
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` that takes its place when the block ends well, and is removed when it does not."""
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    with storing(folder):
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(parents=True)
+    try:
+        yield beside
+        with storing(folder):
+            if folder.exists():
+                shutil.rmtree(folder)
+            os.replace(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,66 @@
+"""The data augmentation baseline: colour shifts, rotations and flips, on whole batches."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pilotstudy.method.regulariser import Loss, Regulariser
+
+
+class DataAugmentation(Regulariser):
+    """Each of the three changes is made to each image independently with probability `rate`.
+
+    `mean` and `deviation` (a value a channel) say how the inputs were scaled, so that shifts are in units of the
+    original [0, 1] range and what a rotation brings in from outside is black.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        mean: Tensor,
+        deviation: Tensor,
+        rate: float = 0.1,
+        colour_shift: float = 0.2,
+        degrees: float = 15.0,
+    ):
+        super().__init__(network)
+        self.rate, self.colour_shift, self.degrees = rate, colour_shift, degrees
+        self.register_buffer("mean", mean.view(-1, 1, 1))
+        self.register_buffer("deviation", deviation.view(-1, 1, 1))
+
+    def loss(self, x: Tensor, y: Tensor) -> Loss:
+        return super().loss(self.augment(x), y)
+
+    def augment(self, x: Tensor) -> Tensor:
+        """x [n, C, H, W], scaled as the network takes it."""
+        chosen = torch.rand(3, len(x), device=x.device) < self.rate
+        shifted, rotated, flipped = (c.nonzero().flatten() for c in chosen)
+        images = x * self.deviation + self.mean
+        shift = torch.empty(len(shifted), x.shape[1], 1, 1, device=x.device, dtype=x.dtype)
+        images[shifted] = (images[shifted] + shift.uniform_(-self.colour_shift, self.colour_shift)).clamp_(0, 1)
+        images[rotated] = rotate(images[rotated], self._angles(len(rotated), x))
+        images[flipped] = images[flipped].flip(-1)
+        return (images - self.mean) / self.deviation
+
+    def _angles(self, n: int, like: Tensor) -> Tensor:
+        limit = math.radians(self.degrees)
+        return torch.empty(n, device=like.device, dtype=like.dtype).uniform_(-limit, limit)
+
+
+def rotate(images: Tensor, angles: Tensor) -> Tensor:
+    """Rotate each image [n, C, H, W] about its centre by its own angle (radians), bilinear, black outside."""
+    if not len(images):
+        return images
+    height, width = images.shape[-2:]
+    cos, sin, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
+    # affine_grid works in coordinates of −1 to 1 on both axes, so a picture that is not square needs its aspect.
+    rows = [cos, -sin * height / width, zero], [sin * width / height, cos, zero]
+    theta = torch.stack([torch.stack(row, dim=1) for row in rows], dim=1)
+    grid = F.affine_grid(theta, list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, align_corners=False)

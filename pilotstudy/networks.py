@@ -1,0 +1,61 @@
+"""The paper's classifiers. Each names its hidden layers, whose outputs are the raw activations a¹..aᴸ⁻¹."""
+
+from math import prod
+
+from torch import nn
+
+Shape = tuple[int, int, int]  # channels, height, width
+
+
+class Network(nn.Sequential):
+    """A chain of named modules; `layers` are those before an activation function, without the logits."""
+
+    def __init__(self, layers: list[str]):
+        super().__init__()
+        self.layers = layers
+
+
+def mlp(shape: Shape, classes: int, *, hidden: tuple[int, ...], batchnorm: bool = False) -> Network:
+    """A multi-layer perceptron with ReLUs."""
+    network = Network([f"layer{i}" for i in range(1, len(hidden) + 1)])
+    network.add_module("flatten", nn.Flatten())
+    width = prod(shape)
+    for name, units in zip(network.layers, hidden, strict=True):
+        network.add_module(name, nn.Linear(width, units))
+        if batchnorm:
+            network.add_module(f"{name}_norm", nn.BatchNorm1d(units))
+        network.add_module(f"{name}_relu", nn.ReLU())
+        width = units
+    network.add_module("logits", nn.Linear(width, classes))
+    return network
+
+
+def cnn(shape: Shape, classes: int, *, batchnorm: bool = False) -> Network:
+    """Convolutions of stride 2 (5×5 to 16 channels, 5×5 to 32, 3×3 to 64), a dense layer of 128, the logits; ReLUs.
+
+    The paper says only "small convolutional networks". On 32×32 images the layers have 4096, 2048, 1024 and 128 units,
+    10,378 with input and logits: strides in place of pooling keep what the DGM must model small.
+    """
+    network = Network(["conv1", "conv2", "conv3", "dense"])
+    channels, height, width = shape
+    for name, out, kernel in zip(network.layers[:3], (16, 32, 64), (5, 5, 3), strict=True):
+        network.add_module(name, nn.Conv2d(channels, out, kernel, stride=2, padding=kernel // 2))
+        if batchnorm:
+            network.add_module(f"{name}_norm", nn.BatchNorm2d(out))
+        network.add_module(f"{name}_relu", nn.ReLU())
+        channels, height, width = out, (height + 1) // 2, (width + 1) // 2
+    network.add_module("flatten", nn.Flatten())
+    network.add_module("dense", nn.Linear(channels * height * width, 128))
+    if batchnorm:
+        network.add_module("dense_norm", nn.BatchNorm1d(128))
+    network.add_module("dense_relu", nn.ReLU())
+    network.add_module("logits", nn.Linear(128, classes))
+    return network
+
+
+def build(name: str, shape: Shape, classes: int, **options: bool) -> Network:
+    """A network by the name that study files use."""
+    if name == "cnn":
+        return cnn(shape, classes, **options)
+    width = int(name.removeprefix("mlp-"))
+    return mlp(shape, classes, hidden=(width, width), **options)

@@ -1,0 +1,163 @@
+"""The study file: what is trained on what. TOML, validated, every key known."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from pilotstudy import arms
+from pilotstudy.errors import InputError, nearest
+from pilotstudy.files import resource
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """`name`: a known data set, or a folder. `validation`: images cut from the training ones to choose with.
+
+    `train_size`: a class-balanced subset of what is left. `scaling`: inputs in [0, 1], or each channel standardised
+    with the training images' mean and deviation. `image_size`: resize every image to this square.
+    """
+
+    name: str
+    validation: int = Field(5000, ge=1)
+    train_size: int | None = Field(None, ge=1)
+    scaling: Literal["unit", "standardised"] = "unit"
+    image_size: int | None = Field(None, ge=1)
+
+
+class Network(Section):
+    name: Literal["mlp-1024", "mlp-512", "cnn"]
+
+
+class Training(Section):
+    """`precision` other than float32 is for CUDA: tf32 multiplies in TF32, bf16 trains under autocast."""
+
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(128, ge=1)
+    learning_rate: float = Field(1e-3, gt=0)
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+
+
+class Study(Section):
+    """`arms`: name → its settings (in the file: what differs from its defaults). `seeds`: each arm trains once for each."""
+
+    name: str = ""
+    title: str
+    seeds: tuple[int, ...] = Field((0,), min_length=1, strict=False)
+    data: Data
+    network: Network
+    training: Training
+    arms: dict[str, dict[str, Any]] = Field(min_length=1)
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            raise ValueError("seeds must be different whole numbers, none below 0")
+        return seeds
+
+
+class Trial(Section):
+    """One training: everything that decides its result, and nothing else."""
+
+    arm: str
+    settings: dict[str, Any]
+    seed: int
+    data: Data
+    network: Network
+    training: Training
+
+    def same_as(self, other: Any) -> bool:
+        return bool(json.loads(self.model_dump_json()) == other)
+
+
+def trial(study: Study, arm: str, seed: int) -> Trial:
+    """`arm` at the study's settings, or, where the study does not list it, at the arm's defaults."""
+    return Trial(
+        arm=arm,
+        settings=study.arms.get(arm) or arms.get(arm).settings().model_dump(),
+        seed=seed,
+        data=study.data,
+        network=study.network,
+        training=study.training,
+    )
+
+
+def builtin() -> list[str]:
+    return sorted(path.stem for path in resource("studies").glob("*.toml"))
+
+
+def load(study: str, overrides: Mapping[str, Any] | None = None) -> Study:
+    """A built-in study by name, or a study file by path, with `overrides` (dotted key → value) on top."""
+    path = resource("studies") / f"{study}.toml"
+    if study not in builtin():
+        path = Path(study)
+        if not path.is_file():
+            names = builtin()
+            raise InputError(f"unknown study {study!r}: {nearest(study, names)} Or give the path of a study file.")
+    try:
+        content = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    for key, value in (overrides or {}).items():
+        put(content, key, value)
+    return validate({"name": path.stem} | content, f"study {study}")
+
+
+def put(content: dict[str, Any], key: str, value: Any) -> None:
+    *sections, last = key.split(".")
+    for section in sections:
+        content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise InputError(f"--set {key}: {section!r} has no keys of its own")
+    content[last] = value
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """`key=value`, the value as in TOML; what is not TOML is a string."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"--set {text}: expected key=value, for example --set training.epochs=10")
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def validate(content: dict[str, Any], where: str) -> Study:
+    try:
+        study = Study.model_validate(content)
+    except ValidationError as error:
+        raise InputError(f"{where}: {explain(error, Study)}") from error
+    settings = {}
+    for name, given in study.arms.items():
+        kind = arms.get(name).settings
+        try:
+            settings[name] = kind.model_validate(given).model_dump()
+        except ValidationError as error:
+            raise InputError(f"{where}: {explain(error, kind, f'arms.{name}.')}") from error
+    return study.model_copy(update={"arms": settings})
+
+
+def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
+    """The first thing that is wrong, in one line."""
+    first = error.errors()[0]
+    *sections, last = location = [str(part) for part in first["loc"]]
+    key = prefix + ".".join(location)
+    if first["type"] == "extra_forbidden":
+        for section in sections:
+            kind = model.model_fields[section].annotation
+            assert isinstance(kind, type)
+            model = kind
+        return f"unknown key {key!r}: {nearest(last, list(model.model_fields))}"
+    if first["type"] == "missing":
+        return f"the key {key!r} is missing"
+    return f"{key} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"

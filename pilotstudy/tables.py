@@ -1,0 +1,99 @@
+"""The Parquet tables: their schemas, in one place, and how rows become them."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pilotstudy.evaluation import Predictions
+from pilotstudy.files import write
+
+VERSION = 1
+
+EPOCHS = pa.schema(
+    [
+        pa.field("epoch", pa.int32()),
+        *(
+            pa.field(name, pa.float64())
+            for name in (
+                "train_loss",
+                "validation_accuracy",
+                "validation_nll",
+                "validation_ece",
+                "validation_brier",
+                "validation_entropy",
+                "reconstruction",
+                "kl",
+                "hyperprior",
+                "gradient_norm",
+            )
+        ),
+        # Root mean square over the imputed units, in the units the DGM sees, by layer 0..L−1; null where never imputed.
+        pa.field("imputation_error", pa.list_(pa.float64())),
+        pa.field("seconds", pa.float64()),
+        pa.field("images_per_second", pa.float64()),
+    ]
+)
+
+PREDICTIONS = pa.schema(
+    [
+        pa.field("at", pa.dictionary(pa.int8(), pa.string())),  # last, best
+        pa.field("mode", pa.dictionary(pa.int8(), pa.string())),  # point, mc
+        pa.field("split", pa.dictionary(pa.int8(), pa.string())),  # validation, test
+        pa.field("row", pa.int32()),  # within the training or the test images of the data set
+        pa.field("label", pa.int32()),
+        pa.field("logits", pa.list_(pa.float32())),  # for mc: the logarithm of the averaged probabilities
+    ]
+)
+
+
+def epochs(history: Iterable[dict[str, float]]) -> pa.Table:
+    rows = []
+    for record in history:
+        errors = {int(k.rsplit("_", 1)[1]): v for k, v in record.items() if k.startswith("imputation_error_")}
+        by_layer = [errors.get(layer) for layer in range(max(errors) + 1)] if errors else None
+        rows.append({name: record.get(name) for name in EPOCHS.names} | {"imputation_error": by_layer})
+    return pa.Table.from_pylist(rows, schema=EPOCHS)
+
+
+def predictions(found: Sequence[Predictions]) -> pa.Table:
+    tables = []
+    for some in found:
+        n, classes = some.logits.shape
+        offsets = np.arange(n + 1, dtype=np.int32) * classes
+        columns = [
+            *(np.full(n, getattr(some, name)) for name in ("at", "mode", "split")),
+            some.rows,
+            some.labels,
+            pa.ListArray.from_arrays(offsets, np.ascontiguousarray(some.logits, np.float32).ravel()),
+        ]
+        arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, PREDICTIONS, strict=True)]
+        tables.append(pa.Table.from_arrays(arrays, schema=PREDICTIONS))
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def save(path: Path, table: pa.Table) -> None:
+    table = table.replace_schema_metadata({"pilotstudy": json.dumps({"version": VERSION})})
+    write(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+def load_predictions(path: Path) -> list[Predictions]:
+    """What `predictions` made a table of."""
+    table = pq.read_table(path)
+    found: dict[tuple[Any, ...], list[int]] = {}
+    keys = zip(*(table[name].to_pylist() for name in ("at", "mode", "split")), strict=True)
+    for position, key in enumerate(keys):
+        found.setdefault(key, []).append(position)
+    names = [field.name for field in dataclasses.fields(Predictions)][:3]
+    result = []
+    for key, positions in found.items():
+        part = table.take(positions)
+        logits = np.stack(part["logits"].to_numpy(zero_copy_only=False)).astype(np.float32)
+        rows, labels = part["row"].to_numpy().astype(np.int64), part["label"].to_numpy().astype(np.int64)
+        result.append(Predictions(**dict(zip(names, key, strict=True)), rows=rows, labels=labels, logits=logits))
+    return result
