@@ -42,8 +42,8 @@ class StorageError(PilotstudyError):
 
 
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """' (did you mean x?)' or a list of what is known, to end an error message with."""
+    """A question or a list, to end a sentence of an error message with."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, 1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."

@@ -13,13 +13,13 @@ class Progress:
     """`with Progress("decoding", 50_000) as p: p.advance()`. A note set with `advance` stands beside the bar."""
 
     def __init__(self, title: str, total: int):
-        self.title, self.total, self.done, self.note = title, total, 0, ""
+        self.title, self.total, self.done = title, total, 0
         self._bar: Any = None
         self._task: Any = None
         self._last = time.monotonic()
 
     def __enter__(self) -> "Progress":
-        if not quiet and sys.stderr.isatty():
+        if not quiet and on_terminal():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
@@ -32,7 +32,6 @@ class Progress:
 
     def advance(self, note: str = "") -> None:
         self.done += 1
-        self.note = note
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done, note=note)
         elif not quiet and time.monotonic() - self._last > LINE_SECONDS:
@@ -42,6 +41,10 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def on_terminal() -> bool:
+    return sys.stderr.isatty()
 
 
 def message(text: str) -> None:

@@ -12,7 +12,7 @@ from pilotstudy import __version__, checkpoint, tables
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.errors import CheckpointError, DivergedError, InputError
 from pilotstudy.evaluation import evaluate, predict
-from pilotstudy.files import TrialFiles, write
+from pilotstudy.files import TrialFiles, storing, write
 from pilotstudy.spec import Trial
 from pilotstudy.training import Trainer
 
@@ -36,6 +36,8 @@ def run(
     """
     files = TrialFiles(folder) if folder else None
     if files:
+        with storing(files.folder):
+            files.folder.mkdir(parents=True, exist_ok=True)
         ended = earlier_result(files, trial, data)
         if ended:
             return ended

@@ -126,3 +126,33 @@ def fingerprint(arrays: dict[str, NDArray[Any]], classes: Any) -> str:
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
+
+
+def summary(data: DataSet) -> dict[str, Any]:
+    return {
+        "name": data.name,
+        "train": len(data.train_labels),
+        "test": len(data.test_labels),
+        "classes": len(data.classes),
+        "shape": "×".join(map(str, data.shape)),
+        "fingerprint": data.fingerprint,
+    }
+
+
+def describe(name: str, data_dir: Path | None, *, verify: bool = False) -> dict[str, Any]:
+    """Where a data set would come from, and whether it is prepared; with `verify`, whether it is whole."""
+    try:
+        source = find(name, data_dir)
+    except DataError:  # not in this folder
+        source = find(name)
+    origin = "embedded" if name == EMBEDDED else str(source.folder or "download")
+    row = {"name": name, "from": origin, "state": "not prepared", "train": None, "test": None, "fingerprint": None}
+    if not source.files.folder.exists():
+        return row
+    if not verify:
+        return row | {"state": "prepared"}
+    data = opened(source)
+    if data is None:
+        return row | {"state": "damaged"}
+    known = summary(data)
+    return row | {"state": "whole"} | {key: known[key] for key in ("train", "test", "fingerprint")}

@@ -1,0 +1,3 @@
+from pilotstudy.cli import main
+
+main()
