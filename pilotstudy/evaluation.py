@@ -28,12 +28,13 @@ class Predictions:
 
 def predict(trainer: Trainer) -> list[Predictions]:
     """All predictions that are kept. This is the only place that reads the test images."""
-    found = []
+    found: list[Predictions] = []
     last = copy.deepcopy(trainer.regulariser.state_dict())
     data, rows = trainer.data, trainer.validation_rows.numpy()
     test_rows = np.arange(len(data.test_labels))
     for mode in trainer.modes:
-        for at, state in ("last", last), ("best", trainer.best.state):
+        states: tuple[tuple[At, Any], ...] = ("last", last), ("best", trainer.best.state)
+        for at, state in states:
             if at == "best" and trainer.best.epoch == trainer.epoch:
                 validation, test = found[-2].logits, found[-1].logits
             else:

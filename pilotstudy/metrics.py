@@ -92,7 +92,7 @@ def brier(probabilities: Array, labels: Labels) -> float:
 
 
 def brier_decomposition(probabilities: Array, labels: Labels) -> tuple[float, float, float]:
-    """(miscalibration, discrimination, uncertainty), with Brier = miscalibration − discrimination + uncertainty exactly.
+    """(miscalibration, discrimination, uncertainty): Brier is the first, less the second, plus the third, exactly.
 
     Each class against the rest, summed over classes, recalibrated by isotonic regression in place of bins (CORP:
     Dimitriadis, Gneiting and Jordan, 2021), so that no choice of bins enters.
@@ -137,7 +137,9 @@ def ece_noise_floor(confidence: Array, bins: int = BINS, *, draws: int = 1000, s
     scores = np.empty(draws)
     for draw in range(draws):
         right = random.random(len(confidence), dtype=np.float32) < sorted_confidence
-        scores[draw] = np.abs(np.add.reduceat(right - sorted_confidence, starts, dtype=np.float64)).sum() / len(confidence)
+        scores[draw] = np.abs(np.add.reduceat(right - sorted_confidence, starts, dtype=np.float64)).sum() / len(
+            confidence
+        )
     return float(scores.mean()), float(np.quantile(scores, 0.95))
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 quiet = False
 LINE_SECONDS = 30.0
@@ -18,7 +18,7 @@ class Progress:
         self._task: Any = None
         self._last = time.monotonic()
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if not quiet and on_terminal():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

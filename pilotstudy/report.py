@@ -105,7 +105,9 @@ def arms_text(arms: Iterable[Arm]) -> str:
                 {"setting": name, "default": str(value), "searched": searched(arm, name)}
                 for name, value in arm.settings().model_dump().items()
             ]
-            lines.append(f"\n{'add, sub' if family == 'add' else family}: --set arms.ARM.SETTING=VALUE\n{table(settings)}")
+            lines.append(
+                f"\n{'add, sub' if family == 'add' else family}: --set arms.ARM.SETTING=VALUE\n{table(settings)}"
+            )
     return "\n".join(lines)
 
 

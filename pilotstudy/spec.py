@@ -45,7 +45,7 @@ class Training(Section):
 
 
 class Study(Section):
-    """`arms`: name → its settings (in the file: what differs from its defaults). `seeds`: each arm trains once for each."""
+    """`arms`: name → its settings (in the file, what differs from its defaults), trained once for each of `seeds`."""
 
     name: str = ""
     title: str

@@ -53,11 +53,12 @@ PREDICTIONS = pa.schema(
 
 
 def epochs(history: Iterable[dict[str, float]]) -> pa.Table:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for record in history:
         errors = {int(k.rsplit("_", 1)[1]): v for k, v in record.items() if k.startswith("imputation_error_")}
         by_layer = [errors.get(layer) for layer in range(max(errors) + 1)] if errors else None
-        rows.append({name: record.get(name) for name in EPOCHS.names} | {"imputation_error": by_layer})
+        known: dict[str, Any] = {name: record.get(name) for name in EPOCHS.names}
+        rows.append(known | {"imputation_error": by_layer})
     return pa.Table.from_pylist(rows, schema=EPOCHS)
 
 

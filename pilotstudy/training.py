@@ -82,7 +82,8 @@ class Trainer:
         example = self.inputs(torch.from_numpy(data.train_images[train_rows[:1]]))
         settings = arm.settings.model_validate(trial.settings)
         inputs = arms.Inputs(example.cpu(), scaling.mean, scaling.deviation)
-        self.regulariser = arm.build(settings, network, inputs).to(self.where, memory_format=self.memory_format)
+        self.regulariser = arm.build(settings, network, inputs).to(self.where)
+        self.regulariser.to(memory_format=self.memory_format)
         self.modes = arm.modes
         # `fused` is one pass over the parameters where the default takes several.
         groups = self.regulariser.parameter_groups(trial.training.learning_rate)
@@ -104,7 +105,7 @@ class Trainer:
         rows = self.train_rows[torch.from_numpy(order)].to(self.where)
         for some in rows.split(self.trial.training.batch_size):
             if len(some) > 1 or len(rows) == 1:  # batch normalisation cannot take a batch of one
-                yield self.inputs(self.images[some]), self.labels[some]
+                yield self.inputs(self.images.index_select(0, some)), self.labels[some]
 
     def train_epoch(self) -> dict[str, float]:
         """Trains for one epoch and gives its record, which is also added to the history."""
@@ -168,7 +169,8 @@ class Trainer:
             torch.manual_seed(self.trial.seed + 1)
             samples = MC_SAMPLES if mode == "mc" else 0
             parts = [
-                self.regulariser.predict(self.inputs(images[some]), samples) for some in rows.split(PREDICTION_BATCH)
+                self.regulariser.predict(self.inputs(images.index_select(0, some)), samples)
+                for some in rows.split(PREDICTION_BATCH)
             ]
         return torch.cat(parts).float().cpu().numpy()
 

@@ -120,7 +120,7 @@ def test_divergence_has_its_exit_code(pilotstudy):
 def test_what_reads_can_print_json(pilotstudy):
     rows = json.loads(pilotstudy("arms", "--json")[1])
     assert [row["arm"] for row in rows] == list(arms())
-    assert {"low": 0.01, "high": 2, "log": True, "whole": False} == rows[1]["search"]["decoder_variance"]
+    assert rows[1]["search"]["decoder_variance"] == {"low": 0.01, "high": 2, "log": True, "whole": False}
     assert {row["study"] for row in json.loads(pilotstudy("studies", "--json")[1])} == set(spec.builtin())
     pilotstudy("data", "prepare", "fashion")
     listed = {row["name"]: row for row in json.loads(pilotstudy("data", "list", "--json")[1])}

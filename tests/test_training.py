@@ -131,9 +131,7 @@ def test_test_data_change_nothing_but_their_own_figures(squares):
     assert ours["best_epoch"] == theirs["best_epoch"]
 
     def choices(result):
-        return [
-            row if row["split"] == "validation" else row["temperature"] for row in result["evaluations"]
-        ]
+        return [row if row["split"] == "validation" else row["temperature"] for row in result["evaluations"]]
 
     assert choices(ours) == choices(theirs)
     assert ours["evaluations"] != theirs["evaluations"]

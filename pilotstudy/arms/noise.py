@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings
+from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings, Space
 from pilotstudy.arms.pilot import MASKS
 
 ORDER = 2
@@ -19,7 +19,7 @@ class NoiseSettings(Settings):
     mask_schedule: Literal["constant", "annealed"] = "constant"
 
 
-SPACE = {
+SPACE: Space = {
     "variance": Range(0.01, 30, log=True),
     "mask_rate": Range(0.2, 0.95),
     "mask_schedule": Choice(("constant", "annealed")),
@@ -35,8 +35,8 @@ def build(settings: NoiseSettings, network: Any, inputs: Inputs, **options: Any)
 def arm(kind: str, mask: str, what: str, stop_gradient: bool = False) -> Arm:
     name = f"{kind}-{mask}" + ("-stopgrad" if stop_gradient else "")
     about = what + (", with no gradient through it" if stop_gradient else "")
-    options = {"kind": kind, "mask": mask, "stop_gradient": stop_gradient}
-    return Arm(name, about, NoiseSettings, SPACE, partial(build, **options), modes=("point", "mc"))
+    build_it = partial(build, kind=kind, mask=mask, stop_gradient=stop_gradient)
+    return Arm(name, about, NoiseSettings, SPACE, build_it, modes=("point", "mc"))
 
 
 ARMS = [

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings
+from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings, Space
 
 ORDER = 1
 
@@ -29,7 +29,7 @@ class PilotSettings(Settings):
     normalise: bool = True
 
 
-SPACE = {
+SPACE: Space = {
     "decoder_variance": Range(0.01, 2, log=True),
     "mask_rate": Range(0.2, 0.95),
     "mask_schedule": Choice(("constant", "annealed")),

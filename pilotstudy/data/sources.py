@@ -56,7 +56,7 @@ def download(name: str, folder: Path) -> Raw:
         "svhn": lambda train: datasets.SVHN(folder, "train" if train else "test", download=True),
         "fashion-mnist": lambda train: datasets.FashionMNIST(folder, train, download=True),
     }
-    arrays = {}
+    arrays: dict[str, NDArray[Any]] = {}
     classes: tuple[str, ...] = tuple("0123456789")
     for split in "train", "test":
         try:
@@ -187,7 +187,9 @@ def decode_all(encoded: Sequence[Any], names: Sequence[str], image_size: int | N
             with Image.open(io.BytesIO(content() if callable(content) else content)) as image:
                 picture = image.convert("L" if image.mode in ("1", "L", "LA", "I;16") else "RGB")
         except Exception as error:  # Pillow raises many kinds, from SyntaxError to struct.error
-            raise DataError(f"{name} is not an image that can be decoded ({reason(error)}): mend or remove it") from error
+            raise DataError(
+                f"{name} is not an image that can be decoded ({reason(error)}): mend or remove it"
+            ) from error
         if image_size:
             picture = picture.resize((image_size, image_size), Image.Resampling.BILINEAR)
         pixels = np.asarray(picture)

@@ -19,7 +19,8 @@ MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
 class Part:
     """What a mask hides of one layer.
 
-    `rows` are positions within `Mask.rows`; `units` (1 where masked, [rows, size of the layer]) says which units, None means all.
+    `rows` are positions within `Mask.rows`; `units` (1 where masked, [rows, size of the layer]) says which units, None
+    means all.
     """
 
     layer: int
@@ -32,8 +33,9 @@ class Mask:
     """One draw b ~ p(b) for a batch.
 
     `rows` are the m samples with anything masked, ordered so that every part is a contiguous slice, and `others` those
-    with nothing masked; both None means that all samples are masked, in their own order. `seen` (float, [m, features]) is b as the DGM reads it: a column for each masked unit, or,
-    where whole layers are masked, a column for each layer, which carries the same information.
+    with nothing masked; both None means that all samples are masked, in their own order. `seen` (float, [m, features])
+    is b as the DGM reads it: a column for each masked unit, or, where whole layers are masked, a column for each
+    layer, which carries the same information.
     """
 
     rows: Tensor | None
@@ -59,6 +61,19 @@ class Mask:
     def size(self) -> int:
         """The number m of masked samples."""
         return self.seen.shape[0]
+
+
+def bernoulli(n: int, units: int, rate: float, device: torch.device | str = "cpu") -> Tensor:
+    """[n, units] of 0 and 1, each 1 with probability `rate` (to the nearest of 65,536 steps).
+
+    16 random bits for each: on a CPU 2.5 times as fast as drawing floats and 10 times as fast as torch's dropout. And
+    arithmetic with floats is some ten times as fast there as `where` with booleans.
+    """
+    bits = torch.empty(-(-n * units // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
+    draws = bits.view(torch.int16)[: n * units].view(n, units)
+    threshold = round(rate * 2**16) - 2**15
+    dtype = torch.get_default_dtype()
+    return (draws < threshold).to(dtype) if threshold < 2**15 else torch.ones_like(draws, dtype=dtype)
 
 
 class MaskPrior:
@@ -97,8 +112,7 @@ class MaskPrior:
         return Mask(rows, order[len(rows) :], seen, tuple(parts))
 
     def _draw_units(self, n: int, rate: float, device: torch.device | str) -> Mask:
-        # 0 and 1 as floats: arithmetic with them is some ten times faster on a CPU than `where` with booleans.
-        units = (torch.rand(n, self.features, device=device) < rate).to(torch.get_default_dtype())
+        units = bernoulli(n, self.features, rate, device)
         layers = zip(self.layers, units.split(self.sizes, dim=1), strict=True)
         return Mask(None, None, units, tuple(Part(layer, slice(0, n), b) for layer, b in layers))
 

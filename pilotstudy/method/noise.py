@@ -6,10 +6,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from pilotstudy.method.activations import Activations
-from pilotstudy.method.masks import MaskKind, insert
+from pilotstudy.method.masks import MaskKind, bernoulli, insert
 from pilotstudy.method.regulariser import Masked, Regulariser, Schedule
 
 
@@ -66,4 +65,10 @@ class Dropout(Regulariser):
         self.rate = rate
 
     def training_logits(self, x: Tensor) -> Tensor:
-        return self.activations.run(x, lambda layer, u: F.dropout(u, self.rate) if layer else u)
+        def edit(layer: int, u: Tensor) -> Tensor:
+            if layer == 0:
+                return u
+            kept = bernoulli(len(u), u[0].numel(), 1 - self.rate, u.device)
+            return u * kept.view(u.shape).mul_(1 / (1 - self.rate)).to(u.dtype)
+
+        return self.activations.run(x, edit)

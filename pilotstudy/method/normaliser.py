@@ -14,6 +14,7 @@ class Normaliser(nn.Module):
     """
 
     mean: Tensor
+    variance: Tensor
     scale: Tensor
     started: Tensor
 

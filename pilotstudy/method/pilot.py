@@ -62,7 +62,7 @@ class Pilot(Masked):
         return torch.cat([a.flatten(1) for a in self.activations.record(x)], dim=1)
 
     def with_insertions(self, x: Tensor, mask: Mask, imputations: list[Tensor]) -> Tensor:
-        """Logits with ã_b inserted, samples as in `mask.reorder(x)`; units downstream of an insertion follow from it."""
+        """Logits with ã_b inserted, samples as in `mask.reorder(x)`; units downstream follow from it."""
         parts = {part.layer: (part, values) for part, values in zip(mask.parts, imputations, strict=True)}
         entering = self.activations.chain and mask.others is not None
 

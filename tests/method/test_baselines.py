@@ -32,7 +32,11 @@ def test_noise_is_added_or_substituted_where_the_mask_says(kind, mask):
     seen = seen_by_layers(noise, x)
     previous = seen[0]
     for layer, h in enumerate(seen):
-        u = x.flatten(1) if layer == 0 else (net.layer1, net.layer2)[layer - 1](previous.relu() if layer > 1 else previous)
+        u = (
+            x.flatten(1)
+            if layer == 0
+            else (net.layer1, net.layer2)[layer - 1](previous.relu() if layer > 1 else previous)
+        )
         previous = h
         changed = h != u
         share = 0.5 if mask.endswith("drop") or mask.startswith("x") else 0.5 / 3
@@ -89,7 +93,9 @@ def test_weight_decay_is_the_gradient_of_half_the_squared_norm():
 
 def augmentation(**settings) -> DataAugmentation:
     net = mlp((3, 6, 6), 3, hidden=(4, 4))
-    return DataAugmentation(net, mean=torch.tensor([0.5, 0.4, 0.3]), deviation=torch.tensor([0.2, 0.3, 0.4]), **settings)
+    return DataAugmentation(
+        net, mean=torch.tensor([0.5, 0.4, 0.3]), deviation=torch.tensor([0.2, 0.3, 0.4]), **settings
+    )
 
 
 def test_augmentation_changes_each_image_at_its_rate():

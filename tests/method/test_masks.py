@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilotstudy.method.masks import MASK_KINDS, Mask, MaskPrior, insert
+from pilotstudy.method.masks import MASK_KINDS, Mask, MaskPrior, bernoulli, insert
 
 SIZES = [7, 5, 3]
 
@@ -86,3 +86,17 @@ def test_insert_puts_values_at_the_masked_units_only(kind):
 def test_an_unknown_mask_is_named():
     with pytest.raises(ValueError, match="a-aug, a-drop, x-aug, x-drop"):
         MaskPrior("b-aug", SIZES)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-3, 0.3, 0.5, 0.999, 1.0])
+def test_bernoulli_draws_are_fair_in_every_place(rate):
+    """Places within a 64-bit word included: mean, and independence of neighbours."""
+    torch.manual_seed(0)
+    draws = bernoulli(1001, 397, rate)
+    assert draws.shape == (1001, 397)
+    flat = draws.flatten()[: 4 * (draws.numel() // 4)].view(-1, 4)
+    tolerance = 4.5 * (rate * (1 - rate) / len(flat)) ** 0.5 + 1e-5
+    assert (flat.mean(0) - rate).abs().max() <= tolerance
+    for a, b in (0, 1), (1, 2), (2, 3), (0, 3):
+        both = (flat[:, a] * flat[:, b]).mean().item()
+        assert both == pytest.approx(rate**2, abs=4.5 * (rate**2 * (1 - rate**2) / len(flat)) ** 0.5 + 1e-4)

@@ -46,7 +46,9 @@ def test_neither_objective_reaches_the_others_parameters(kind, normalise):
     # The difference cancels the classifier's gradients to zero exactly, so anything left came through the bound.
     for g in torch.autograd.grad(bound, classifier, allow_unused=True, retain_graph=True):
         assert g is None or not g.any()
-    assert any(g is not None and g.any() for g in torch.autograd.grad(loss.cross_entropy, classifier, retain_graph=True))
+    assert any(
+        g is not None and g.any() for g in torch.autograd.grad(loss.cross_entropy, classifier, retain_graph=True)
+    )
     assert any(g is not None and g.any() for g in torch.autograd.grad(bound, dgm, allow_unused=True))
 
 
@@ -187,7 +189,7 @@ def test_wrong_layers_are_told():
         Activations(Own(), ["frist"], x[:1])
     with pytest.raises(ValueError, match="leave it out"):
         Activations(Own(), ["first", "out"], x[:1])
+    net = Own()
+    net.unused = nn.Linear(2, 2)
     with pytest.raises(ValueError, match="1 layers are named, but 0 ran"):
-        net = Own()
-        net.unused = nn.Linear(2, 2)
         Activations(net, ["unused"], x[:1])

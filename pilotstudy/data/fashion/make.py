@@ -20,14 +20,14 @@ def read_idx(path: Path, header: int) -> np.ndarray:
 
 
 def make(source: Path, target: Path) -> None:
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
     for split, prefix, each in ("train", "train", 1000), ("test", "t10k", 500):
         images = read_idx(source / f"{prefix}-images-idx3-ubyte.gz", 16).reshape(-1, 1, 28, 28)
         labels = read_idx(source / f"{prefix}-labels-idx1-ubyte.gz", 8)
         rows = np.sort(np.concatenate([np.flatnonzero(labels == k)[:each] for k in range(10)]))
         arrays |= {f"{split}_images": images[rows], f"{split}_labels": labels[rows].astype(np.int64)}
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
     target.write_bytes(lzma.compress(buffer.getvalue(), preset=9 | lzma.PRESET_EXTREME))
 
 
