@@ -60,3 +60,19 @@ def evaluate(predictions: list[Predictions]) -> list[dict[str, Any]]:
                 row = {"at": some.at, "mode": some.mode, "split": some.split, "scaled": scaled, "temperature": t}
                 rows.append(row | {"n": len(some.labels)} | metrics.evaluate(some.logits, some.labels, t))
     return rows
+
+
+def reliability(some: Predictions, *, equal_mass: bool = False, bins: int = metrics.BINS) -> list[dict[str, Any]]:
+    """The reliability diagram's bins; those that are empty have no confidence and no accuracy."""
+    p = np.exp(metrics.log_probabilities(some.logits))
+    found = metrics.binned(*metrics.confidences(p, some.labels), bins, equal_mass=equal_mass)
+    return [
+        {
+            "lower": float(found.lower[m]),
+            "upper": float(found.upper[m]),
+            "count": int(found.count[m]),
+            "confidence": float(found.confidence[m]) if found.count[m] else None,
+            "accuracy": float(found.accuracy[m]) if found.count[m] else None,
+        }
+        for m in range(bins)
+    ]

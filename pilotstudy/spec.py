@@ -1,6 +1,5 @@
 """The study file: what is trained on what. TOML, validated, every key known."""
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,9 +71,6 @@ class Trial(Section):
     data: Data
     network: Network
     training: Training
-
-    def same_as(self, other: Any) -> bool:
-        return bool(json.loads(self.model_dump_json()) == other)
 
 
 def trial(study: Study, arm: str, seed: int) -> Trial:

@@ -11,7 +11,7 @@ import torch
 from pilotstudy import __version__, checkpoint, tables
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.errors import CheckpointError, DivergedError, InputError
-from pilotstudy.evaluation import evaluate, predict
+from pilotstudy.evaluation import evaluate, predict, reliability
 from pilotstudy.files import TrialFiles, storing, write
 from pilotstudy.spec import Trial
 from pilotstudy.training import Trainer
@@ -79,6 +79,11 @@ def run(
         result |= {"status": "finished", "epochs": trainer.epoch, "best_epoch": trainer.best.epoch}
         predictions = predict(trainer)
         result["evaluations"] = evaluate(predictions)
+        result["reliability"] = [
+            {"at": some.at, "mode": some.mode, "bins": reliability(some)}
+            for some in predictions
+            if some.split == "test"
+        ]
         if files:
             tables.save(files.predictions, tables.predictions(predictions))
     except DivergedError as error:

@@ -258,3 +258,9 @@ def test_parquet_tables_round_trip(squares, tmp_path):
     test = next(p for p in predictions if (p.at, p.mode, p.split) == ("last", "point", "test"))
     row = next(r for r in result["evaluations"] if (r["at"], r["mode"], r["split"]) == ("last", "point", "test"))
     assert metrics.evaluate(test.logits, squares.test_labels)["nll"] == row["nll"]
+    diagram = next(d["bins"] for d in result["reliability"] if (d["at"], d["mode"]) == ("last", "point"))
+    filled = [b for b in diagram if b["count"]]
+    ece = sum(b["count"] * abs(b["accuracy"] - b["confidence"]) for b in filled) / len(squares.test_labels)
+    assert ece == pytest.approx(row["ece"])
+    assert all(b["lower"] < b["confidence"] <= b["upper"] + 1e-9 for b in filled)
+    assert all(b["accuracy"] is None for b in diagram if not b["count"])
