@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,15 +26,47 @@ def cache() -> Path:
     return Path(os.environ.get("PILOTSTUDY_CACHE") or user_cache_path("pilotstudy")) / "data"
 
 
+@dataclass(frozen=True)
 class TrialFiles:
-    """The files of one trial's folder."""
+    """The files of one trial. The result is written last, so where there is one, all is there."""
+
+    result: Path
+    epochs: Path
+    predictions: Path
+    checkpoint: Path
+
+    @classmethod
+    def in_folder(cls, folder: Path) -> "TrialFiles":
+        """A folder of its own, as `pilotstudy train -o` makes it."""
+        names = "result.json", "epochs.parquet", "predictions.parquet", "checkpoint.pt"
+        return cls(*(folder / name for name in names))
+
+
+class RunFiles:
+    """The files of a run's folder: one table of all trials, and for each trial (by its key) its parts."""
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.result = folder / "result.json"
-        self.epochs = folder / "epochs.parquet"
-        self.predictions = folder / "predictions.parquet"
-        self.checkpoint = folder / "checkpoint.pt"
+        self.study = folder / "study.json"  # the frozen study, the run's options and where it came from
+        self.trials = folder / "trials.parquet"
+        self.epochs = folder / "epochs"
+        self.predictions = folder / "predictions"
+        self.proposals = folder / "search"
+        self.checkpoints = folder / "checkpoints"  # of trials that are under way
+        self.lock = folder / "lock"
+        self.stop = folder / "stop"
+        self.log = folder / "log.txt"
+
+    def trial(self, key: str) -> TrialFiles:
+        return TrialFiles(
+            self.folder / "results" / f"{key}.json",
+            self.epochs / f"{key}.parquet",
+            self.predictions / f"{key}.parquet",
+            self.checkpoints / f"{key}.pt",
+        )
+
+    def proposal(self, arm: str, number: int) -> Path:
+        return self.proposals / f"{arm}-{number:04}.json"
 
 
 class DataFiles:

@@ -3,7 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -43,6 +43,35 @@ class Training(Section):
     precision: Literal["float32", "tf32", "bf16"] = "float32"
 
 
+Objective = Literal["nll", "accuracy", "ece", "brier"]
+
+
+class Search(Section):
+    """Optuna's search, with the same number of trials for each of `arms`; each starts from the arm's settings above.
+
+    `objectives` are validation figures of the point prediction at the last epoch; with several, the Pareto front is
+    searched, and the first decides what is confirmed. `accuracy_floor`: settings whose validation accuracy is below it
+    cannot win, because an untrained network can have a small ECE. `early_stopping`: ASHA, for each arm by itself.
+    `confirm_seeds`: how many fresh seeds the best settings are trained with again.
+    """
+
+    arms: tuple[str, ...] = Field(min_length=1, strict=False)
+    trials: int = Field(0, ge=0)
+    objectives: tuple[Objective, ...] = Field(("nll",), min_length=1, strict=False)
+    accuracy_floor: float = Field(0.0, ge=0, le=1)
+    early_stopping: bool = False
+    confirm_seeds: int = Field(3, ge=1)
+    seed: int = Field(0, ge=0)
+
+
+class Resources(Section):
+    """What one trial is given. `gpus_per_trial`: 1/k for k trials on a GPU, or "auto" (one trial's memory decides)."""
+
+    cpus_per_trial: int = Field(1, ge=1)
+    gpus_per_trial: float | Literal["auto"] | None = None
+    concurrency: int | None = Field(None, ge=1)
+
+
 class Study(Section):
     """`arms`: name → its settings (in the file, what differs from its defaults), trained once for each of `seeds`."""
 
@@ -53,6 +82,8 @@ class Study(Section):
     network: Network
     training: Training
     arms: dict[str, dict[str, Any]] = Field(min_length=1)
+    search: Search | None = None
+    resources: Resources = Resources()
 
     @field_validator("seeds")
     @classmethod
@@ -140,6 +171,10 @@ def validate(content: dict[str, Any], where: str) -> Study:
             settings[name] = kind.model_validate(given).model_dump()
         except ValidationError as error:
             raise InputError(f"{where}: {explain(error, kind, f'arms.{name}.')}") from error
+    for name in study.search.arms if study.search else ():
+        if not arms.get(name).space:
+            raise InputError(f"{where}: search.arms: {name!r} has nothing to search")
+        settings.setdefault(name, arms.get(name).settings().model_dump())
     return study.model_copy(update={"arms": settings})
 
 
@@ -150,9 +185,8 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
     key = prefix + ".".join(location)
     if first["type"] == "extra_forbidden":
         for section in sections:
-            kind = model.model_fields[section].annotation
-            assert isinstance(kind, type)
-            model = kind
+            kinds = get_args(model.model_fields[section].annotation) or (model.model_fields[section].annotation,)
+            model = next(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel))
         return f"unknown key {key!r}: {nearest(last, list(model.model_fields))}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing"

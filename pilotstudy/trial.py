@@ -18,7 +18,90 @@ from pilotstudy.training import Trainer
 
 CHECKPOINT_SECONDS = 10.0
 
-OnEpoch = Callable[[dict[str, float]], None]
+
+class TrialRun:
+    """A trial under way. With files, one that was interrupted goes on from its last checkpoint to the same end, to the
+    bit on a CPU. Call `advance` until `ended`, then `finish`.
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        data: DataSet,
+        files: TrialFiles | None = None,
+        *,
+        where: torch.device | None = None,
+        threads: int | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    ):
+        self.trial, self.data, self.files, self.checkpoint_seconds = trial, data, files, checkpoint_seconds
+        self.diverged: int | None = None
+        self.trainer = Trainer(trial, data, where, threads)
+        saved = checkpoint.load(files.checkpoint) if files else None
+        if files and saved:
+            try:
+                self.trainer.restore(saved)
+            except CheckpointError as error:
+                raise CheckpointError(f"{files.checkpoint}: {error}") from error
+            except (KeyError, TypeError, RuntimeError) as error:
+                raise CheckpointError(f"{files.checkpoint} is damaged: delete it to start anew") from error
+        self._saved_at = time.monotonic()
+
+    @property
+    def ended(self) -> bool:
+        return self.diverged is not None or self.trainer.epoch >= self.trial.training.epochs
+
+    def advance(self) -> dict[str, float] | None:
+        """Trains one epoch and gives its record, or None if it diverged."""
+        try:
+            record = self.trainer.train_epoch()
+        except DivergedError as error:
+            self.diverged = error.epoch
+            return None
+        if self.files and (self.ended or time.monotonic() - self._saved_at >= self.checkpoint_seconds):
+            checkpoint.save(self.files.checkpoint, self.trainer.state())
+            self._saved_at = time.monotonic()
+        return record
+
+    def finish(self) -> dict[str, Any]:
+        """Evaluates, writes everything, and gives the result."""
+        trainer, files = self.trainer, self.files
+        result: dict[str, Any] = {
+            "version": __version__,
+            "trial": self.trial.model_dump(),
+            "fingerprint": self.data.fingerprint,
+            "classes": list(self.data.classes),
+            "train_size": len(trainer.train_rows),
+            "parameters": {
+                name: sum(p.numel() for p in module.parameters())
+                for name, module in trainer.regulariser.named_children()
+                if any(True for _ in module.parameters())
+            },
+            "environment": {
+                "torch": torch.__version__,
+                "device": torch.cuda.get_device_name(trainer.where) if trainer.where.type == "cuda" else "cpu",
+                "threads": torch.get_num_threads(),
+            },
+            "training_seconds": sum(record["seconds"] for record in trainer.history),
+        }
+        if self.diverged is not None:
+            result |= {"status": "diverged", "epochs": self.diverged, "evaluations": []}
+        else:
+            predictions = predict(trainer)
+            tests = (some for some in predictions if some.split == "test")
+            result |= {
+                "status": "finished",
+                "epochs": trainer.epoch,
+                "best_epoch": trainer.best.epoch,
+                "evaluations": evaluate(predictions),
+                "reliability": [{"at": some.at, "mode": some.mode, "bins": reliability(some)} for some in tests],
+            }
+            if files:
+                tables.save(files.predictions, tables.predictions(predictions))
+        if files:
+            tables.save(files.epochs, tables.epochs(trainer.history))
+            write(files.result, json.dumps(result, indent=1, allow_nan=False) + "\n")  # last: all is there
+        return result
 
 
 def run(
@@ -26,73 +109,23 @@ def run(
     data: DataSet,
     folder: Path | None = None,
     *,
-    where: torch.device | None = None,
-    threads: int | None = None,
-    on_epoch: OnEpoch = lambda record: None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    on_epoch: Callable[[dict[str, float]], None] = lambda record: None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """The trial's result. With a folder it is written there, and a trial that was interrupted goes on from its last
-    checkpoint to the same end, to the bit on a CPU; one that has ended is not repeated.
-    """
-    files = TrialFiles(folder) if folder else None
-    if files:
-        with storing(files.folder):
-            files.folder.mkdir(parents=True, exist_ok=True)
-        ended = earlier_result(files, trial, data)
-        if ended:
-            return ended
-    trainer = Trainer(trial, data, where, threads)
-    saved = checkpoint.load(files.checkpoint) if files else None
-    if saved:
-        assert files
-        try:
-            trainer.restore(saved)
-        except CheckpointError as error:
-            raise CheckpointError(f"{files.checkpoint}: {error}") from error
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise CheckpointError(f"{files.checkpoint} is damaged: delete it to start anew") from error
-    result: dict[str, Any] = {
-        "version": __version__,
-        "trial": trial.model_dump(),
-        "fingerprint": data.fingerprint,
-        "classes": list(data.classes),
-        "train_size": len(trainer.train_rows),
-        "parameters": {
-            name: sum(p.numel() for p in module.parameters())
-            for name, module in trainer.regulariser.named_children()
-            if any(True for _ in module.parameters())
-        },
-        "environment": {
-            "torch": torch.__version__,
-            "device": torch.cuda.get_device_name(trainer.where) if trainer.where.type == "cuda" else "cpu",
-            "threads": torch.get_num_threads(),
-        },
-    }
-    last_saved = time.monotonic()
-    try:
-        while trainer.epoch < trial.training.epochs:
-            on_epoch(trainer.train_epoch())
-            ended_now = trainer.epoch == trial.training.epochs
-            if files and (ended_now or time.monotonic() - last_saved >= checkpoint_seconds):
-                checkpoint.save(files.checkpoint, trainer.state())
-                last_saved = time.monotonic()
-        result |= {"status": "finished", "epochs": trainer.epoch, "best_epoch": trainer.best.epoch}
-        predictions = predict(trainer)
-        result["evaluations"] = evaluate(predictions)
-        result["reliability"] = [
-            {"at": some.at, "mode": some.mode, "bins": reliability(some)}
-            for some in predictions
-            if some.split == "test"
-        ]
-        if files:
-            tables.save(files.predictions, tables.predictions(predictions))
-    except DivergedError as error:
-        result |= {"status": "diverged", "epochs": error.epoch, "evaluations": []}
-    result["training_seconds"] = sum(record["seconds"] for record in trainer.history)
-    if files:
-        tables.save(files.epochs, tables.epochs(trainer.history))
-        write(files.result, json.dumps(result, indent=1, allow_nan=False) + "\n")  # last: it says that all is there
-    return result
+    """The trial's result, from the folder if it has ended there before. `options` are `TrialRun`'s."""
+    files = TrialFiles.in_folder(folder) if folder else None
+    if folder and files:
+        with storing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        earlier = earlier_result(files, trial, data)
+        if earlier:
+            return earlier
+    under_way = TrialRun(trial, data, files, **options)
+    while not under_way.ended:
+        record = under_way.advance()
+        if record:
+            on_epoch(record)
+    return under_way.finish()
 
 
 def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> dict[str, Any] | None:
@@ -105,5 +138,5 @@ def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> dict[str, 
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{files.result} cannot be read: choose another folder") from error
     if theirs != (trial.model_dump(), data.fingerprint):
-        raise InputError(f"{files.folder} holds another trial's result: choose another folder")
+        raise InputError(f"{files.result.parent} holds another trial's result: choose another folder")
     return result

@@ -53,17 +53,17 @@ def test_every_arm_trains_and_resumes_to_the_same_bits(arm, squares, tmp_path):
     # its own until it is restored.
     trainer = Trainer(trial, squares)
     trainer.train_epoch()
-    resumed = TrialFiles(tmp_path / "resumed")
+    resumed = TrialFiles.in_folder(tmp_path / "resumed")
     checkpoint.save(resumed.checkpoint, trainer.state())
     torch.rand(17)
-    after = run(trial, squares, resumed.folder)
+    after = run(trial, squares, tmp_path / "resumed")
     assert after["evaluations"] == whole["evaluations"]
-    first, second = (checkpoint.load(TrialFiles(tmp_path / name).checkpoint) for name in ("whole", "resumed"))
+    first, second = (checkpoint.load(TrialFiles.in_folder(tmp_path / name).checkpoint) for name in ("whole", "resumed"))
     assert same(first["model"], second["model"])
     assert same(first["optimiser"], second["optimiser"])
     assert same(first["best"], second["best"])
     assert torch.equal(first["random"], second["random"])
-    stored = [tables.load_predictions(TrialFiles(tmp_path / name).predictions) for name in ("whole", "resumed")]
+    stored = [tables.load_predictions(TrialFiles.in_folder(tmp_path / name).predictions) for name in ("whole", "resumed")]
     assert all(np.array_equal(a.logits, b.logits) for a, b in zip(*stored, strict=True))
     assert evaluate(stored[0]) == whole["evaluations"]  # every figure can be had again without training
 
@@ -85,8 +85,8 @@ def test_a_killed_process_resumes_to_the_same_bits(tmp_path):
         f"trial = spec.trial(spec.load('quickstart', {options}), 'pilot-a-aug', 0)\n"
         "run(trial, load('fashion'), Path(sys.argv[1]), threads=1, checkpoint_seconds=0)\n"
     )
-    files = TrialFiles(tmp_path / "a")
-    process = subprocess.Popen([sys.executable, "-c", script, files.folder])
+    files = TrialFiles.in_folder(tmp_path / "a")
+    process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "a"])
     while not files.checkpoint.exists():
         assert process.poll() is None
         time.sleep(0.01)
@@ -144,7 +144,7 @@ def test_a_loss_that_is_not_finite_ends_the_trial(squares, tmp_path):
         Trainer(trial, squares).train_epoch()
     result = run(trial, squares, tmp_path)
     assert (result["status"], result["epochs"], result["evaluations"]) == ("diverged", 1, [])
-    assert "NaN" not in TrialFiles(tmp_path).result.read_text()
+    assert "NaN" not in TrialFiles.in_folder(tmp_path).result.read_text()
     assert run(trial, squares, tmp_path) == result
 
 
@@ -160,7 +160,7 @@ def test_a_result_is_not_made_twice_nor_overwritten(squares, tmp_path):
 
 
 def test_checkpoints_of_others_are_refused(squares, tmp_path):
-    files = TrialFiles(tmp_path)
+    files = TrialFiles.in_folder(tmp_path)
     trainer = Trainer(make_trial("dropout"), squares)
     trainer.train_epoch()
     checkpoint.save(files.checkpoint, trainer.state())
@@ -176,7 +176,7 @@ def test_checkpoints_of_others_are_refused(squares, tmp_path):
 
 
 def test_a_pickle_in_a_checkpoint_is_not_run(squares, tmp_path):
-    files = TrialFiles(tmp_path)
+    files = TrialFiles.in_folder(tmp_path)
 
     class Bomb:
         def __reduce__(self):
@@ -193,7 +193,7 @@ def test_a_pickle_in_a_checkpoint_is_not_run(squares, tmp_path):
 
 def test_a_full_disk_loses_nothing(tmp_path):
     """A file size limit stands in for a full disk: the same failing write, half-way through."""
-    files = TrialFiles(tmp_path)
+    files = TrialFiles.in_folder(tmp_path)
     checkpoint.save(files.checkpoint, {"weights": torch.zeros(10)})
     script = (
         "import resource, sys, torch; from pathlib import Path; from pilotstudy import checkpoint\n"
@@ -246,7 +246,7 @@ def test_the_network_of_cnn_studies(squares):
 
 def test_parquet_tables_round_trip(squares, tmp_path):
     result = run(make_trial("pilot-a-aug", **SMALL["pilot-a-aug"]), squares, tmp_path)
-    files = TrialFiles(tmp_path)
+    files = TrialFiles.in_folder(tmp_path)
     import pyarrow.parquet as pq
 
     table = pq.read_table(files.epochs)
