@@ -5,10 +5,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pilotstudy.method.noise import Dropout, Noise
     from pilotstudy.method.pilot import Pilot
+    from pilotstudy.results import load
 
-__all__ = ["Dropout", "Noise", "Pilot", "__version__"]
+__all__ = ["Dropout", "Noise", "Pilot", "__version__", "load"]
 
-_HOMES = {"Pilot": "pilotstudy.method.pilot", "Noise": "pilotstudy.method.noise", "Dropout": "pilotstudy.method.noise"}
+_HOMES = {
+    "Dropout": "pilotstudy.method.noise",
+    "Noise": "pilotstudy.method.noise",
+    "Pilot": "pilotstudy.method.pilot",
+    "load": "pilotstudy.results",
+}
 
 
 def __getattr__(name: str) -> Any:

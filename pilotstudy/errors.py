@@ -41,6 +41,18 @@ class StorageError(PilotstudyError):
     exit_code = 6
 
 
+class RunLockedError(PilotstudyError):
+    """A run folder that another process is working on."""
+
+    exit_code = 7
+
+
+class NotDoneError(PilotstudyError):
+    """A run that ended before all of its trials did: stopped, out of time, or with trials that failed."""
+
+    exit_code = 8
+
+
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
     """A question or a list, to end a sentence of an error message with."""
     from difflib import get_close_matches

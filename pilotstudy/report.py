@@ -118,3 +118,60 @@ def searched(arm: Arm, name: str) -> str:
     if isinstance(space, Choice):
         return ", ".join(map(str, space.options))
     return f"{space.low:g} to {space.high:g}{' (log)' if space.log else ''}"
+
+
+def csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    import csv as writer
+    import io
+
+    out = io.StringIO()
+    if rows:
+        table = writer.DictWriter(out, list(rows[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    return out.getvalue()
+
+
+def results_text(rows: Sequence[Mapping[str, Any]], optimism: Sequence[Mapping[str, Any]]) -> str:
+    """The figures of most interest with their deviations; the rest is in the other formats."""
+    columns = ("accuracy", "nll", "ece", "ece_noise_floor", "brier", "aurc", "entropy")
+    lines = [
+        {"arm": row["arm"], "mode": row["mode"], "phase": row["phase"], "epoch": row["at"], "seeds": row["seeds"]}
+        | {name.replace("_noise", ""): with_spread(row[name], row[f"{name}_sd"]) for name in columns}
+        for row in rows
+    ]
+    text = f"test figures, mean ± sample deviation over seeds, ECE with {BINS} bins\n{table(lines)}"
+    if optimism:
+        text += (
+            f"\n\nvalidation figures of the search's best, and of the same settings on fresh seeds\n{table(optimism)}"
+        )
+    return text
+
+
+def with_spread(mean: float, deviation: float | None) -> str:
+    return f"{mean:.4f}" + (f" ±{deviation:.4f}" if deviation is not None else "")
+
+
+def toml(content: Mapping[str, Any], prefix: str = "") -> str:
+    """Plain values first, then sections; what is not set is left out."""
+    import json
+
+    lines = [f"{key} = {json.dumps(v)}\n" for key, v in content.items() if v is not None and not isinstance(v, Mapping)]
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            lines.append(f"\n[{prefix}{key}]\n{toml(value, f'{prefix}{key}.')}")
+    return "".join(lines)
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    head = (
+        f"{plan['trials']} trials, {plan['concurrency']} at a time: about {duration(plan['seconds'])}, "
+        f"ends about {plan['ends']}; {plan['memory_gib']:.1f} GiB of memory"
+    )
+    return f"{table(plan['arms'])}\n\n{head}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -83,7 +83,7 @@ class Study(Section):
     training: Training
     arms: dict[str, dict[str, Any]] = Field(min_length=1)
     search: Search | None = None
-    resources: Resources = Resources()
+    resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))
 
     @field_validator("seeds")
     @classmethod

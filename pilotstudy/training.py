@@ -15,6 +15,7 @@ from pilotstudy import arms, device, metrics, networks
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.data.splits import split
 from pilotstudy.errors import CheckpointError, DivergedError
+from pilotstudy.method.regulariser import Loss
 from pilotstudy.spec import Trial
 
 MC_SAMPLES = 10
@@ -107,6 +108,16 @@ class Trainer:
             if len(some) > 1 or len(rows) == 1:  # batch normalisation cannot take a batch of one
                 yield self.inputs(self.images.index_select(0, some)), self.labels[some]
 
+    def step(self, x: Tensor, y: Tensor) -> tuple[Loss, Tensor | None]:
+        """One step of both optimisations; the losses, and the DGM's gradient norm before clipping."""
+        with device.autocast(self.where, self.precision):
+            loss = self.regulariser.loss(x, y)
+        self.optimiser.zero_grad()
+        loss.total.backward()
+        norm = self.regulariser.clip_gradients()
+        self.optimiser.step()
+        return loss, norm
+
     def train_epoch(self) -> dict[str, float]:
         """Trains for one epoch and gives its record, which is also added to the history."""
         totals: dict[str, tuple[Tensor | float, Tensor | float]] = {}
@@ -120,12 +131,7 @@ class Trainer:
         started = time.perf_counter()
         for step, (x, y) in enumerate(self.batches()):
             self.regulariser.progress = (self.epoch + step / steps) / self.trial.training.epochs
-            with device.autocast(self.where, self.precision):
-                loss = self.regulariser.loss(x, y)
-            self.optimiser.zero_grad()
-            loss.total.backward()
-            norm = self.regulariser.clip_gradients()
-            self.optimiser.step()
+            loss, norm = self.step(x, y)
             add("train_loss", loss.cross_entropy.detach() * len(y), len(y))
             add("objective", loss.total.detach(), 1)
             if norm is not None:

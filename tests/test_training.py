@@ -63,7 +63,9 @@ def test_every_arm_trains_and_resumes_to_the_same_bits(arm, squares, tmp_path):
     assert same(first["optimiser"], second["optimiser"])
     assert same(first["best"], second["best"])
     assert torch.equal(first["random"], second["random"])
-    stored = [tables.load_predictions(TrialFiles.in_folder(tmp_path / name).predictions) for name in ("whole", "resumed")]
+    stored = [
+        tables.load_predictions(TrialFiles.in_folder(tmp_path / name).predictions) for name in ("whole", "resumed")
+    ]
     assert all(np.array_equal(a.logits, b.logits) for a, b in zip(*stored, strict=True))
     assert evaluate(stored[0]) == whole["evaluations"]  # every figure can be had again without training
 

@@ -1,0 +1,112 @@
+"""The Ray actor that trains trials, one after another."""
+
+import contextlib
+import gc
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+
+from pilotstudy.errors import CheckpointError, StorageError
+
+SLICE_SECONDS = 1.0
+
+
+class TrialActor(tune.Trainable):
+    """One call of `step` trains for about a second (one epoch, where early stopping has to look at each).
+
+    Checkpoints are the trial's own, in the run folder: whichever actor takes a trial up goes on from there.
+    """
+
+    def setup(self, config: dict[str, Any], data: list[Any] | None = None) -> None:
+        assert data is not None
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        self.data = ray.get(data[0])  # read-only, shared by all actors of the node
+        self.under_way: Any = None
+        self.config = config
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.release()
+        self.config = new_config
+        return True
+
+    def release(self) -> None:
+        """What one trial held must not reach the next."""
+        self.under_way = None
+        gc.collect()
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def step(self) -> dict[str, Any]:
+        import torch
+
+        try:
+            return self._step()
+        except StorageError as error:
+            return {"done": True, "status": "storage", "error": str(error)}
+        except torch.cuda.OutOfMemoryError as error:
+            self.release()
+            return {"done": True, "status": "out of memory", "error": str(error).splitlines()[0]}
+        except Exception as error:
+            self.release()
+            return {"done": True, "status": "failed", "error": f"{type(error).__name__}: {error}"}
+
+    def _step(self) -> dict[str, Any]:
+        from pilotstudy.trial import TrialRun
+
+        if self.under_way is None:
+            self.under_way = self._start()
+        run: TrialRun = self.under_way
+        started, record = time.monotonic(), None
+        while not run.ended:
+            record = run.advance() or record
+            if self.config["each_epoch"] or time.monotonic() - started > SLICE_SECONDS:
+                break
+        report = {"epoch": run.trainer.epoch, **(record or {})}
+        if not run.ended:
+            return report
+        result = run.finish()
+        assert run.files
+        run.files.checkpoint.unlink(missing_ok=True)
+        self.release()
+        return report | {"done": True, "status": result["status"]}
+
+    def _start(self) -> Any:
+        import torch
+
+        from pilotstudy import device
+        from pilotstudy.files import RunFiles
+        from pilotstudy.spec import Trial
+        from pilotstudy.trial import TrialRun
+
+        where = device.choose("cuda" if self.config["gpus"] and torch.cuda.is_available() else "cpu")
+        if where.type == "cuda":
+            torch.cuda.set_per_process_memory_fraction(min(1.0, self.config["gpus"]) * 0.9)
+        files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
+        trial = Trial.model_validate(self.config["trial"])
+        options = {"where": where, "threads": self.config["threads"]}
+        try:
+            return TrialRun(trial, self.data, files, **options)
+        except CheckpointError:  # damaged: the trial starts anew
+            files.checkpoint.unlink(missing_ok=True)
+            return TrialRun(trial, self.data, files, **options)
+
+    def cleanup(self) -> None:
+        """Stopped in an orderly way: nothing that was trained is lost."""
+        from pilotstudy import checkpoint
+
+        run = self.under_way
+        if run is not None and not run.ended and run.trainer.epoch:
+            with contextlib.suppress(StorageError):
+                checkpoint.save(run.files.checkpoint, run.trainer.state())
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        return None
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        return None

@@ -1,0 +1,172 @@
+"""A run's results: the table of its trials, what it says of each arm, and the way in for Python."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pilotstudy import tables
+from pilotstudy.files import RunFiles
+
+if TYPE_CHECKING:
+    from pilotstudy.director import Item
+
+METRICS = (
+    "accuracy",
+    "nll",
+    "brier",
+    "brier_miscalibration",
+    "brier_discrimination",
+    "brier_uncertainty",
+    "ece",
+    "ece_noise_floor",
+    "ece_noise_floor_95",
+    "adaptive_ece",
+    "classwise_ece",
+    "mce",
+    "aurc",
+    "entropy",
+    "confidence",
+)
+
+EVALUATION = [
+    pa.field("at", pa.string()),  # last, best (the epoch with the lowest validation NLL)
+    pa.field("mode", pa.string()),  # point, mc
+    pa.field("split", pa.string()),  # validation, test
+    pa.field("scaled", pa.bool_()),  # after temperature scaling
+    pa.field("temperature", pa.float64()),
+    pa.field("n", pa.int64()),
+    *(pa.field(name, pa.float64()) for name in METRICS),
+]
+
+TRIALS = pa.schema(
+    [
+        pa.field("phase", pa.string()),  # arms, search, confirm
+        pa.field("arm", pa.string()),
+        pa.field("number", pa.int32()),  # within the phase and the arm
+        pa.field("seed", pa.int64()),
+        pa.field("key", pa.string()),  # the trial: its files are named after it
+        pa.field("status", pa.string()),  # waiting, running, finished, diverged, stopped (early), failed
+        pa.field("reused", pa.bool_()),
+        pa.field("retries", pa.int32()),
+        pa.field("error", pa.string()),
+        pa.field("settings", pa.string()),  # JSON
+        pa.field("epochs", pa.int32()),
+        pa.field("best_epoch", pa.int32()),
+        pa.field("training_seconds", pa.float64()),
+        pa.field("evaluations", pa.list_(pa.struct(EVALUATION))),
+    ]
+)
+
+
+def save_trials(files: RunFiles, items: "Iterable[Item]") -> None:
+    rows = [
+        {
+            "phase": item.phase,
+            "arm": item.arm,
+            "number": item.number,
+            "seed": item.trial.seed,
+            "key": item.key,
+            "status": item.status,
+            "reused": item.reused,
+            "retries": item.retries,
+            "settings": json.dumps(item.trial.settings),
+            **{name: item.result.get(name) for name in ("error", "epochs", "best_epoch", "training_seconds")},
+            "evaluations": item.result.get("evaluations", []),
+        }
+        for item in items
+    ]
+    tables.save(files.trials, pa.Table.from_pylist(rows, schema=TRIALS))
+
+
+@dataclass(frozen=True)
+class Results:
+    """A run's tables. `.to_pandas()` on any of them gives a data frame."""
+
+    files: RunFiles
+
+    @property
+    def trials(self) -> pa.Table:
+        """A row for each place in the plan; two places with the same key are the same trial."""
+        return pq.read_table(self.files.trials) if self.files.trials.exists() else TRIALS.empty_table()
+
+    @property
+    def evaluations(self) -> pa.Table:
+        """A row for each trial, epoch (last, best), mode, split, with and without temperature scaling."""
+        rows = []
+        for row in self.trials.to_pylist():
+            own = {name: row[name] for name in ("phase", "arm", "number", "seed", "key")}
+            rows += [own | evaluation for evaluation in row["evaluations"]]
+        schema = pa.schema([*(TRIALS.field(name) for name in ("phase", "arm", "number", "seed", "key")), *EVALUATION])
+        return pa.Table.from_pylist(rows, schema=schema)
+
+    @property
+    def epochs(self) -> pa.Table:
+        """A row for each trial (`key`) and epoch."""
+        return self._parts(self.files.epochs, tables.EPOCHS)
+
+    @property
+    def predictions(self) -> pa.Table:
+        """A row for each trial (`key`), epoch, mode, split and image, with its logits. Large."""
+        return self._parts(self.files.predictions, tables.PREDICTIONS)
+
+    @staticmethod
+    def _parts(folder: Path, schema: pa.Schema) -> pa.Table:
+        parts = []
+        for path in sorted(folder.glob("*.parquet")):
+            table = ds.dataset(path, schema=schema).to_table()
+            parts.append(table.append_column("key", pa.array([path.stem] * len(table), pa.string())))
+        return pa.concat_tables(parts) if parts else schema.append(pa.field("key", pa.string())).empty_table()
+
+
+def load(run: "str | Path") -> Results:
+    """The results of a run, by the path of its folder or its name in ./runs."""
+    from pilotstudy.runs import Run
+
+    return Results(Run.find(str(run), Path("runs")).files)
+
+
+def summary(results: Results) -> list[dict[str, Any]]:
+    """A row for each arm, mode, phase and epoch: test figures, mean and sample deviation over seeds."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in results.evaluations.to_pylist():
+        if row["split"] == "test" and not row["scaled"] and row["phase"] != "search":
+            groups.setdefault((row["arm"], row["mode"], row["phase"], row["at"]), []).append(row)
+    found = []
+    for (arm, mode, phase, at), rows in groups.items():
+        line: dict[str, Any] = {"arm": arm, "mode": mode, "phase": phase, "at": at, "seeds": len(rows)}
+        for name in METRICS:
+            line |= spread(name, [row[name] for row in rows])
+        found.append(line)
+    return found
+
+
+def spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and sample deviation (with n − 1), which one seed does not have."""
+    return {name: fmean(values), f"{name}_sd": stdev(values) if len(values) > 1 else None}
+
+
+def optimism(results: Results, objective: str = "nll") -> list[dict[str, Any]]:
+    """For each searched arm: its best validation figure, that of the same settings on fresh seeds, and the gap."""
+    by_arm: dict[str, dict[str, list[float]]] = {}
+    for row in results.evaluations.to_pylist():
+        if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "validation", False):
+            by_arm.setdefault(row["arm"], {}).setdefault(row["phase"], []).append(row[objective])
+    best = max if objective == "accuracy" else min
+    return [
+        {
+            "arm": arm,
+            "objective": objective,
+            "search": best(phases["search"]),
+            "confirmed": fmean(phases["confirm"]),
+            "optimism": fmean(phases["confirm"]) - best(phases["search"]),
+        }
+        for arm, phases in by_arm.items()
+        if "search" in phases and "confirm" in phases
+    ]

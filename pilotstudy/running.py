@@ -1,0 +1,78 @@
+"""`pilotstudy run` and `resume`: from a study to a run folder full of results."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pilotstudy.data.prepared import load
+from pilotstudy.director import Director
+from pilotstudy.errors import InputError, NotDoneError
+from pilotstudy.progress import message
+from pilotstudy.runs import Run
+from pilotstudy.spec import Study
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a study is run; what it computes is in the study."""
+
+    data_dir: str | None = None
+    cpus_per_trial: int = 1
+    gpus_per_trial: float = 0.0
+    concurrency: int | None = None
+    address: str | None = None
+    logical_gpus: int | None = None
+
+
+def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time_budget: float | None = None) -> None:
+    """Runs what the run folder does not hold yet."""
+    with run.locked():
+        run.files.stop.unlink(missing_ok=True)
+        data = load(study.data.name, Path(options.data_dir) if options.data_dir else None, study.data.image_size)
+        director = Director(study, run, data.fingerprint)
+        run.freeze(study, asdict(options), data.fingerprint)
+        reused = run_all(director, data, options, quiet, time_budget)
+        if reused and not quiet:
+            message(f"{reused} trials were there already and not repeated")
+        check(director, run)
+
+
+def run_all(director: Director, data: Any, options: Options, quiet: bool, time_budget: float | None) -> int:
+    from pilotstudy.cluster import engine
+    from pilotstudy.screen import Screen
+
+    run = director.run
+    since = time.monotonic()
+    with engine.connected(options.address, run.files.log, options.logical_gpus), engine.terminal() as out:
+        resources = engine.fitting(options.cpus_per_trial, options.gpus_per_trial, options.concurrency)
+        if not quiet:
+            message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
+        with Screen(director, out, quiet) as screen:
+            ended = engine.execute(director, data, resources, screen, time_budget=time_budget)
+    if ended == "interrupted":
+        raise KeyboardInterrupt(f"pilotstudy resume {run.name}")
+    if ended:
+        why = {"stopped": "stopped", "time": "the time budget is used up"}[ended]
+        raise NotDoneError(f"{why}; `pilotstudy resume {run.name}` goes on from here")
+    message(f"done in {time.monotonic() - since:.0f} s")
+    return sum(item.reused for item in director.items)
+
+
+def check(director: Director, run: Run) -> None:
+    failed = [item for item in director.items if item.status == "failed"]
+    if failed:
+        first = failed[0]
+        raise NotDoneError(
+            f"{len(failed)} of {director.total} trials failed, the first ({first.name}) with: {first.result['error']}; "
+            f"`pilotstudy resume {run.name}` tries them again"
+        )
+
+
+def resume(run: Run, *, quiet: bool = False, time_budget: float | None = None) -> None:
+    frozen = run.frozen()
+    try:
+        options = Options(**frozen["options"])
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{run.files.study} is of another version: run the study anew") from error
+    start(run.study(), run, options, quiet=quiet, time_budget=time_budget)

@@ -1,0 +1,212 @@
+"""The run folder: what ran, from what, and what came of it. Everything in it can be read while a study runs."""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pilotstudy.errors import InputError, RunLockedError, nearest
+from pilotstudy.files import PACKAGE, RunFiles, storing, write
+from pilotstudy.spec import Study, Trial
+
+# What decides a trial's numbers: a change in one of these makes its results another version's.
+DECIDING = ("arms", "data/splits.py", "evaluation.py", "method", "metrics.py", "networks.py", "training.py")
+PACKAGES = ("pilotstudy", "torch", "torchvision", "numpy", "scipy", "ray", "optuna", "pyarrow")
+
+
+@cache
+def code_version() -> str:
+    """A digest of the code that decides a trial's numbers."""
+    digest = hashlib.sha256()
+    for name in DECIDING:
+        path = PACKAGE / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+class Run:
+    def __init__(self, folder: Path):
+        self.files = RunFiles(folder)
+        self.name = folder.name
+
+    @classmethod
+    def find(cls, name: str, runs_dir: Path) -> "Run":
+        """A run by its name in `runs_dir`, or by the path of its folder."""
+        for folder in runs_dir / name, Path(name):
+            if RunFiles(folder).study.is_file():
+                return cls(folder)
+        known = [run.name for run in cls.all(runs_dir)]
+        hint = nearest(name, known) if known else f"there are none in {runs_dir}."
+        raise InputError(f"unknown run {name!r}: {hint} --runs-dir tells where to look.")
+
+    @classmethod
+    def all(cls, runs_dir: Path) -> "list[Run]":
+        folders = sorted(runs_dir.iterdir()) if runs_dir.is_dir() else []
+        return [cls(folder) for folder in folders if RunFiles(folder).study.is_file()]
+
+    def freeze(self, study: Study, options: dict[str, Any], fingerprint: str) -> None:
+        """Keeps the study as it was run, and where it came from; what was frozen before is kept as history."""
+        before = self.frozen() if self.files.study.exists() else None
+        now = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "command": sys.argv, "study": study.model_dump()}
+        content = {
+            "study": study.model_dump(),
+            "options": options,
+            "fingerprint": fingerprint,
+            "provenance": provenance(),
+            "history": [*(before["history"] if before else []), now],
+        }
+        write(self.files.study, json.dumps(content, indent=1, default=str) + "\n")
+
+    def frozen(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(self.files.study.read_text())
+            return content
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.files.study} cannot be read: {error}") from error
+
+    def study(self) -> Study:
+        content = self.frozen()["study"]
+        return Study.model_validate(content, strict=False)
+
+    def key(self, trial: Trial, fingerprint: str) -> str:
+        """Settings, data, seed and code version: trials with the same key are the same trial."""
+        known = json.dumps([trial.model_dump(), fingerprint, code_version()], sort_keys=True)
+        return hashlib.sha256(known.encode()).hexdigest()[:20]
+
+    def result(self, key: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads(self.files.trial(key).result.read_text())
+            return found
+        except (OSError, ValueError):
+            return None
+
+    def proposal(self, arm: str, number: int) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = json.loads(self.files.proposal(arm, number).read_text())
+            return found
+        except (OSError, ValueError):
+            return None
+
+    def save_proposal(self, arm: str, number: int, settings: dict[str, Any]) -> None:
+        write(self.files.proposal(arm, number), json.dumps(settings))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time. The lock ends with its process, so one that was left by a crash is free."""
+        with storing(self.files.folder):
+            self.files.folder.mkdir(parents=True, exist_ok=True)
+            self.files.lock.touch()
+        with open(self.files.lock, "r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise RunLockedError(f"run {self.name!r} is at work: {self.holder()}") from error
+            file.seek(0)
+            file.truncate()
+            json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}, file)
+            file.flush()
+            try:
+                yield
+            finally:
+                file.seek(0)
+                file.truncate()
+
+    def holder(self) -> str:
+        try:
+            known = json.loads(self.files.lock.read_text())
+            return f"process {known['pid']} on {known['host']}"
+        except (OSError, ValueError, KeyError):
+            return "another process"
+
+    def at_work(self) -> bool:
+        """Whether a process holds the lock."""
+        try:
+            with open(self.files.lock) as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+
+
+def overview(run: Run) -> dict[str, Any]:
+    """One line about a run."""
+    from pilotstudy.results import Results
+
+    frozen = run.frozen()
+    statuses = Results(run.files).trials["status"].to_pylist()
+    done = sum(status not in ("waiting", "running") for status in statuses)
+    total = total_of(run)
+    state = "running" if run.at_work() else "done" if done == total and "failed" not in statuses else "stopped"
+    return {
+        "run": run.name,
+        "state": state,
+        "done": done,
+        "trials": total,
+        "failed": statuses.count("failed"),
+        "data": frozen["study"]["data"]["name"],
+        "network": frozen["study"]["network"]["name"],
+        "since": frozen["history"][0]["at"],
+    }
+
+
+def total_of(run: Run) -> int:
+    from pilotstudy.director import counts
+
+    return sum(counts(run.study()).values())
+
+
+def progress_of(run: Run) -> list[dict[str, Any]]:
+    """For each phase: how many trials are finished, running, diverged, stopped, failed."""
+    from pilotstudy.director import counts
+    from pilotstudy.results import Results
+
+    trials = Results(run.files).trials.select(["phase", "status"]).to_pylist()
+    return [
+        {"phase": phase, "trials": number}
+        | {
+            status: sum((row["phase"], row["status"]) == (phase, status) for row in trials)
+            for status in ("finished", "running", "diverged", "stopped", "failed")
+        }
+        for phase, number in counts(run.study()).items()
+    ]
+
+
+def provenance() -> dict[str, Any]:
+    versions: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "code_version": code_version(),
+        "git_commit": git_commit(),
+        "packages": versions,
+        "python": platform.python_version(),
+        "machine": {"host": socket.gethostname(), "system": platform.platform(), "cores": os.cpu_count()},
+    }
+
+
+def git_commit() -> str | None:
+    """The commit of the checkout that this package lies in, if it lies in one."""
+    try:
+        command = ["git", "-C", str(PACKAGE), "describe", "--always", "--dirty", "--abbrev=40"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
