@@ -74,6 +74,7 @@ class Director:
         if search and self.each:
             self.searches = {arm: ArmSearch(arm, arms.get(arm).space, study.arms[arm], search) for arm in search.arms}
         self._upcoming = self._plan()
+        self._held: Item | Literal["wait", "done"] | None = None  # asked for by `all_done`, not yet handed out
         self._recall()
 
     def _item(self, phase: Phase, arm: str, number: int, trial: Trial) -> Item:
@@ -119,8 +120,17 @@ class Director:
             for number, seed in enumerate(confirm_seeds(self.study)):
                 yield self._item("confirm", arm, number, with_settings(self.study, arm, winner.trial.settings, seed))
 
+    def all_done(self) -> bool:
+        """Whether earlier trials have answered everything, so that nothing has to run."""
+        if self._held is None:
+            self._held = self.next()
+        return self._held == "done"
+
     def next(self) -> Item | Literal["wait", "done"]:
         """An item to run, or whether to wait for those under way, or that all is done."""
+        if self._held is not None:
+            held, self._held = self._held, None
+            return held
         for item in self._upcoming:
             if item is None:
                 return "wait"

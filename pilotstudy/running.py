@@ -9,6 +9,7 @@ from pilotstudy.data.prepared import load
 from pilotstudy.director import Director
 from pilotstudy.errors import InputError, NotDoneError
 from pilotstudy.progress import message
+from pilotstudy.results import save_trials
 from pilotstudy.runs import Run
 from pilotstudy.spec import Study
 
@@ -22,7 +23,6 @@ class Options:
     gpus_per_trial: float = 0.0
     concurrency: int | None = None
     address: str | None = None
-    logical_gpus: int | None = None
 
 
 def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time_budget: float | None = None) -> None:
@@ -32,22 +32,25 @@ def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time
         data = load(study.data.name, Path(options.data_dir) if options.data_dir else None, study.data.image_size)
         director = Director(study, run, data.fingerprint)
         run.freeze(study, asdict(options), data.fingerprint)
-        reused = run_all(director, data, options, quiet, time_budget)
-        if reused and not quiet:
-            message(f"{reused} trials were there already and not repeated")
+        if director.all_done():
+            save_trials(run.files, director.items)
+        else:
+            run_all(director, data, options, quiet, time_budget)
+        reused = sum(item.reused for item in director.items)
+        if reused:
+            message(f"{reused} of {director.total} trials were there already and were not repeated")
         check(director, run)
 
 
-def run_all(director: Director, data: Any, options: Options, quiet: bool, time_budget: float | None) -> int:
+def run_all(director: Director, data: Any, options: Options, quiet: bool, time_budget: float | None) -> None:
     from pilotstudy.cluster import engine
     from pilotstudy.screen import Screen
 
     run = director.run
     since = time.monotonic()
-    with engine.connected(options.address, run.files.log, options.logical_gpus), engine.terminal() as out:
+    with engine.connected(options.address, run.files.log), engine.terminal() as out:
         resources = engine.fitting(options.cpus_per_trial, options.gpus_per_trial, options.concurrency)
-        if not quiet:
-            message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
+        message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
         with Screen(director, out, quiet) as screen:
             ended = engine.execute(director, data, resources, screen, time_budget=time_budget)
     if ended == "interrupted":
@@ -56,7 +59,6 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, time_b
         why = {"stopped": "stopped", "time": "the time budget is used up"}[ended]
         raise NotDoneError(f"{why}; `pilotstudy resume {run.name}` goes on from here")
     message(f"done in {time.monotonic() - since:.0f} s")
-    return sum(item.reused for item in director.items)
 
 
 def check(director: Director, run: Run) -> None:

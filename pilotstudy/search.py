@@ -19,15 +19,18 @@ from pilotstudy.spec import Search
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-def distributions(space: Space) -> dict[str, BaseDistribution]:
+def distributions(space: Space, start: Mapping[str, Any]) -> dict[str, BaseDistribution]:
+    """Optuna's form of a space, made wide enough to hold the settings that the search starts from."""
     found: dict[str, BaseDistribution] = {}
     for name, choice in space.items():
         if isinstance(choice, Choice):
-            found[name] = CategoricalDistribution(choice.options)
-        elif choice.whole:
-            found[name] = IntDistribution(int(choice.low), int(choice.high), log=choice.log)
+            found[name] = CategoricalDistribution(tuple(dict.fromkeys((*choice.options, start[name]))))
+            continue
+        low, high = min(choice.low, start[name]), max(choice.high, start[name])
+        if choice.whole:
+            found[name] = IntDistribution(int(low), int(high), log=choice.log)
         else:
-            found[name] = FloatDistribution(choice.low, choice.high, log=choice.log)
+            found[name] = FloatDistribution(low, high, log=choice.log and low > 0)
     return found
 
 
@@ -36,7 +39,7 @@ class ArmSearch:
 
     def __init__(self, arm: str, space: Space, start: Mapping[str, Any], options: Search):
         self.arm, self.start, self.options = arm, dict(start), options
-        self.distributions = distributions(space)
+        self.distributions = distributions(space, start)
         directions = [
             StudyDirection.MAXIMIZE if name == "accuracy" else StudyDirection.MINIMIZE for name in options.objectives
         ]
