@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -178,13 +178,15 @@ def run_study(
     print_results(run, "json" if as_json else "table")
 
 
-def share_of_gpu(given: "str | float | None") -> float:
+def share_of_gpu(given: "str | float | None") -> "float | Literal['auto']":
     from pilotstudy.errors import InputError
 
+    if given == "auto":
+        return "auto"
     try:
         share = float(given or 0)
     except ValueError as error:
-        raise InputError(f"--gpus-per-trial {given}: give a number such as 0.25") from error
+        raise InputError(f"--gpus-per-trial {given}: give a number such as 0.25, or auto") from error
     if share < 0 or (0 < share < 1 and abs(1 / share - round(1 / share)) > 1e-6) or (share > 1 and share % 1):
         raise InputError(f"--gpus-per-trial {given}: give 1/k (0.5, 0.25, ..) or a whole number")
     return share

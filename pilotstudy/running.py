@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pilotstudy.data.prepared import load
 from pilotstudy.director import Director
@@ -11,7 +11,7 @@ from pilotstudy.errors import InputError, NotDoneError
 from pilotstudy.progress import message
 from pilotstudy.results import save_trials
 from pilotstudy.runs import Run
-from pilotstudy.spec import Study
+from pilotstudy.spec import Study, trial
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Options:
 
     data_dir: str | None = None
     cpus_per_trial: int = 1
-    gpus_per_trial: float = 0.0
+    gpus_per_trial: float | Literal["auto"] = 0.0
     concurrency: int | None = None
     address: str | None = None
 
@@ -49,7 +49,12 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, time_b
     run = director.run
     since = time.monotonic()
     with engine.connected(options.address, run.files.log), engine.terminal() as out:
-        resources = engine.fitting(options.cpus_per_trial, options.gpus_per_trial, options.concurrency)
+        if options.gpus_per_trial == "auto":
+            gpus = max(engine.measured_share(trial(director.study, arm, 0), data) for arm in director.study.arms)
+            message(f"each trial gets {gpus:g} of a GPU")
+        else:
+            gpus = options.gpus_per_trial
+        resources = engine.fitting(options.cpus_per_trial, gpus, options.concurrency)
         message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
         with Screen(director, out, quiet) as screen:
             ended = engine.execute(director, data, resources, screen, time_budget=time_budget)

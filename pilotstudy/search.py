@@ -5,7 +5,7 @@ run that was interrupted goes on with the same proposals.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import optuna
@@ -56,7 +56,6 @@ class ArmSearch:
         self.study.sampler = optuna.samplers.TPESampler(
             seed=int.from_bytes(digest[:4], "big"),
             n_startup_trials=min(10, max(4, self.options.trials // (4 * len(self.options.arms)))),
-            constraints_func=self._constraints if self.options.accuracy_floor else None,
         )
         return self.start | self.study.ask(self.distributions).params
 
@@ -72,11 +71,11 @@ class ArmSearch:
             self.study.tell(number, state=TrialState.PRUNED if stopped_early else TrialState.FAIL)
             return
         frozen = self.study.trials[number]
-        optuna.trial.Trial(self.study, frozen._trial_id).set_user_attr("accuracy", figures["accuracy"])
+        trial = optuna.trial.Trial(self.study, frozen._trial_id)
+        trial.set_user_attr("accuracy", figures["accuracy"])
+        if self.options.accuracy_floor:
+            trial.set_constraint("accuracy_floor", self.options.accuracy_floor - figures["accuracy"])
         self.study.tell(number, [figures[name] for name in self.options.objectives])
-
-    def _constraints(self, trial: optuna.trial.FrozenTrial) -> Sequence[float]:
-        return [self.options.accuracy_floor - trial.user_attrs.get("accuracy", 0.0)]
 
     def best(self) -> int | None:
         """The number whose settings are to be confirmed: the best first objective among those above the floor.

@@ -19,6 +19,7 @@ from pilotstudy.director import Director, Item
 from pilotstudy.errors import InputError, StorageError
 from pilotstudy.files import write
 from pilotstudy.screen import Screen
+from pilotstudy.spec import Trial
 
 # Before Ray is imported: no loggers that write files for every trial, no state of Tune's own (ours is the run folder).
 os.environ |= {
@@ -111,6 +112,33 @@ def fitting(cpus: int, gpus: float, concurrency: int | None) -> Resources:
     if gpus:
         most = min(most, int(have["GPU"] / gpus + 1e-9))
     return Resources(cpus, gpus, max(1, min(most, concurrency or most)))
+
+
+def share_for(peak: float, memory: float) -> float:
+    """The largest 1/k of a GPU's memory that holds a trial's peak, with a tenth to spare."""
+    return 1 / max(1, int(0.9 * memory / max(peak * 1.1, 1.0)))
+
+
+def measured_share(trial: Trial, data: DataSet) -> float:
+    """1/k of a GPU for trials like this one, from the peak memory of a few steps of it on a GPU of the cluster."""
+
+    @ray.remote(num_gpus=1)
+    def peak_and_memory(data: DataSet) -> tuple[float, float]:
+        import torch
+
+        from pilotstudy.training import Trainer
+
+        trainer = Trainer(trial, data, torch.device("cuda"))
+        for step, (x, y) in enumerate(trainer.batches()):
+            trainer.step(x, y)
+            if step == 20:
+                break
+        trainer.validation_logits(trainer.modes[-1])
+        return torch.cuda.max_memory_reserved(), torch.cuda.get_device_properties(0).total_memory
+
+    if not ray.cluster_resources().get("GPU"):
+        raise InputError("--gpus-per-trial auto: the cluster has no GPU")
+    return share_for(*ray.get(peak_and_memory.remote(data)))
 
 
 class StudySearcher(Searcher):

@@ -1,0 +1,203 @@
+"""Studies on real, embedded Ray."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import chaos
+
+from pilotstudy.results import Results
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("ray")
+    chaos.prepare(folder)
+    assert chaos.start(folder, "whole").wait(200) == 0
+    return folder
+
+
+def pilotstudy(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    command = chaos.command(folder, *map(str, words))
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+
+
+def test_a_study_ends_with_an_answer(folder):
+    done = pilotstudy(folder, "results", "whole", "--json")
+    rows = json.loads(done.stdout)
+    assert {(row["arm"], row["phase"]) for row in rows["results"]} == {
+        ("vanilla", "arms"),
+        ("pilot-a-aug", "arms"),
+        ("dropout", "arms"),
+        ("pilot-a-aug", "confirm"),
+        ("dropout", "confirm"),
+    }
+    assert len(rows["optimism"]) == 2
+    run = folder / "runs" / "whole"
+    trials = Results(chaos_files(folder, "whole")).trials.to_pylist()
+    assert len(trials) == 14
+    assert {row["status"] for row in trials} == {"finished"}
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert len(files) <= 4 * 14 + 5
+    frozen = json.loads((run / "study.json").read_text())
+    assert frozen["provenance"]["packages"]["ray"]
+    assert frozen["history"][0]["command"][1] == "run"
+    assert "run" in pilotstudy(folder, "list").stdout
+    for form in "table", "csv", "parquet":
+        assert subprocess.run(
+            chaos.command(folder, "results", "whole", "--format", form), capture_output=True, check=True
+        ).stdout
+
+
+def chaos_files(folder: Path, name: str):
+    from pilotstudy.files import RunFiles
+
+    return RunFiles(folder / "runs" / name)
+
+
+def test_the_same_command_again_repeats_nothing_and_starts_no_ray(folder):
+    since = time.monotonic()
+    words = ("run", folder / "chaos.toml", "--name", "whole", "--concurrency", 1)
+    done = pilotstudy(folder, *words)
+    assert done.returncode == 0
+    assert "14 of 14 trials were there already" in done.stderr
+    more = pilotstudy(folder, *words, "--trials", 8)
+    assert more.returncode == 0, more.stderr
+    assert "search dropout 3" in more.stderr
+    assert more.stderr.count("\n") <= 2 * 4 + 4
+    assert time.monotonic() - since < 150
+
+
+def test_killed_and_resumed_it_ends_the_same(folder):
+    """A few strikes; `python tests/cluster/chaos.py` goes on for longer."""
+    for seed, victim in enumerate(chaos.VICTIMS):
+        struck = chaos.disturb(folder, "disturbed", 1, random.Random(seed), (victim,))
+        assert struck or seed  # the study may have ended before a later strike
+    whole, disturbed = (chaos.results(folder, name) for name in ("whole", "disturbed"))
+    assert disturbed.items() <= whole.items()  # `whole` went on to a longer search
+    assert len(disturbed) == 12
+
+
+def test_ctrl_c_and_stop_and_a_second_process(folder):
+    process = chaos.start(folder, "calm")
+    trials = chaos_files(folder, "calm").folder / "results"
+    wait_for(lambda: trials.is_dir() and list(trials.glob("*.json")), process)
+    second = pilotstudy(folder, "run", folder / "chaos.toml", "--name", "calm")
+    assert second.returncode == 7
+    assert f"process {process.pid} on " in second.stderr
+    assert second.stderr.count("\n") == 1
+    assert json.loads(pilotstudy(folder, "list", "--json").stdout)[0]["state"] == "running"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    assert "resume" in (folder / "calm.log").read_text().splitlines()[-1]
+    before = len(list(trials.glob("*.json")))
+    process = chaos.start(folder, "calm")
+    wait_for(lambda: len(list(trials.glob("*.json"))) > before, process)
+    assert pilotstudy(folder, "stop", "calm").returncode == 0
+    assert process.wait(60) == 8
+    assert "`pilotstudy resume calm` goes on" in (folder / "calm.log").read_text().splitlines()[-1]
+    resumed = pilotstudy(folder, "resume", "calm")
+    assert resumed.returncode == 0, resumed.stderr
+    assert chaos.results(folder, "calm").items() <= chaos.results(folder, "whole").items()
+    assert pilotstudy(folder, "stop", "calm").returncode == 2
+
+
+def wait_for(condition, process, seconds: float = 90) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, "ended too early"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_disk_that_cannot_be_written_ends_the_run_and_nothing_is_lost(folder):
+    run = chaos_files(folder, "full").folder
+    run.mkdir()
+    (run / "predictions").write_text("in the way, as a full disk would be")
+    words = ("run", folder / "chaos.toml", "--name", "full", "--concurrency", 1, "-q")
+    done = pilotstudy(folder, *words)
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "cannot write" in done.stderr
+    (run / "predictions").unlink()
+    assert pilotstudy(folder, *words).returncode == 0
+    assert chaos.results(folder, "full").items() <= chaos.results(folder, "whole").items()
+
+
+def test_a_trial_that_runs_out_of_gpu_memory_gets_a_larger_share(tmp_path):
+    from test_director import make_study
+
+    from pilotstudy.cluster import engine
+    from pilotstudy.director import Director
+    from pilotstudy.runs import Run
+    from pilotstudy.screen import Screen
+
+    said = (tmp_path / "said").open("w+")
+    director = Director(make_study(), Run(tmp_path / "run"), "x")
+    searcher = engine.StudySearcher(director, engine.Resources(gpus=0.25), Screen(director, said))
+    first = searcher.suggest("a")
+    for trial_id, share in ("b", 0.5), ("c", 1.0):
+        searcher.on_trial_complete(chr(ord(trial_id) - 1), {"status": "out of memory", "error": "CUDA out of memory"})
+        again = searcher.suggest(trial_id)
+        assert (again["key"], again["gpus"]) == (first["key"], share)
+    searcher.on_trial_complete("c", {"status": "out of memory", "error": "CUDA out of memory"})
+    assert director.items[0].status == "failed"
+    said.seek(0)
+    assert "out of GPU memory, again with 0.5 of a GPU" in said.read()
+    assert [engine.share_for(peak, 24.0) for peak in (1.0, 5.0, 8.0, 23.0)] == [1 / 19, 1 / 3, 1 / 2, 1.0]
+
+
+def test_impossible_requests_are_refused_before_anything_starts(folder):
+    words = ("run", folder / "chaos.toml", "--name", "greedy")
+    done = pilotstudy(folder, *words, "--cpus-per-trial", 64)
+    assert done.returncode == 2
+    assert "asks for 64 CPUs" in done.stderr
+    assert not list((folder / "runs" / "greedy").glob("results/*"))
+    assert pilotstudy(folder, *words, "--gpus-per-trial", 0.3).returncode == 2
+    assert pilotstudy(folder, "resume", "nope").returncode == 2
+
+
+def test_early_stopping_prunes_and_does_not_count(folder):
+    words = ("run", folder / "chaos.toml", "--name", "early", "--set", "search.early_stopping=true", "--trials", 16)
+    done = pilotstudy(folder, *words, "-q")
+    assert done.returncode == 0, done.stderr
+    trials = Results(chaos_files(folder, "early")).trials.to_pylist()
+    stopped = [row for row in trials if row["status"] == "stopped"]
+    assert stopped
+    assert {row["phase"] for row in stopped} == {"search"}
+    assert all(row["evaluations"] == [] and row["epochs"] < 60 for row in stopped)
+    assert all(row["status"] == "finished" for row in trials if row["phase"] != "search")
+
+
+def test_fractions_of_a_gpu(folder):
+    """Four at a time on one logical GPU, each seeing its device."""
+    script = f"""
+import sys, time, json
+from pathlib import Path
+from pilotstudy.cluster import engine
+import ray
+with engine.connected(None, Path({str(folder / "gpu.log")!r}), num_gpus=1):
+    resources = engine.fitting(1, 0.25, None)
+    assert resources.concurrency == 2, resources  # two CPUs
+    @ray.remote(num_cpus=0, num_gpus=0.25)
+    def see():
+        time.sleep(3)
+        return ray.get_gpu_ids(), time.time()
+    found = ray.get([see.remote() for _ in range(4)])
+    assert all(ids == [0] for ids, _ in found), found
+    assert max(t for _, t in found) - min(t for _, t in found) < 2.5, found
+    try:
+        engine.fitting(1, 2, None)
+    except Exception as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "asks for 1 CPUs and 2 GPUs" in done.stdout
