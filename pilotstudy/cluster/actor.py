@@ -35,26 +35,25 @@ class TrialActor(tune.Trainable):
 
     def release(self) -> None:
         """What one trial held must not reach the next."""
+        if self.under_way is None:
+            return
         self.under_way = None
-        gc.collect()
-        import torch
+        if self.config["gpus"]:
+            import torch
 
-        if torch.cuda.is_available():
+            gc.collect()
             torch.cuda.empty_cache()
 
     def step(self) -> dict[str, Any]:
-        import torch
-
         try:
             return self._step()
         except StorageError as error:
             return {"done": True, "status": "storage", "error": str(error)}
-        except torch.cuda.OutOfMemoryError as error:
-            self.release()
-            return {"done": True, "status": "out of memory", "error": str(error).splitlines()[0]}
         except Exception as error:
             self.release()
-            return {"done": True, "status": "failed", "error": f"{type(error).__name__}: {error}"}
+            status = "out of memory" if type(error).__name__ == "OutOfMemoryError" else "failed"
+            reason = " ".join(str(error).split())[:500]
+            return {"done": True, "status": status, "error": f"{type(error).__name__}: {reason}"}
 
     def _step(self) -> dict[str, Any]:
         from pilotstudy.trial import TrialRun

@@ -25,6 +25,7 @@ from pilotstudy.spec import Trial
 os.environ |= {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that diverged or failed has no figures
     "TUNE_GLOBAL_CHECKPOINT_S": "1000000",
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
@@ -51,13 +52,16 @@ class Resources:
 
 
 @contextmanager
-def connected(address: str | None, log: Path, num_gpus: int | None = None) -> Iterator[None]:
-    """Embedded Ray, or the cluster at `address`. What Ray and Optuna print goes to the log file."""
+def connected(address: str | None, log: Path, **embedded: Any) -> Iterator[None]:
+    """Embedded Ray (with `num_cpus` and `num_gpus` in place of what is there), or the cluster at `address`.
+
+    What Ray and Optuna print goes to the log file.
+    """
     with quiet(log):
         ray.init(
             address=address or "local",
             include_dashboard=False if address is None else None,
-            num_gpus=num_gpus if address is None else None,
+            **embedded,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )

@@ -154,6 +154,15 @@ def test_a_trial_that_runs_out_of_gpu_memory_gets_a_larger_share(tmp_path):
     assert [engine.share_for(peak, 24.0) for peak in (1.0, 5.0, 8.0, 23.0)] == [1 / 19, 1 / 3, 1 / 2, 1.0]
 
 
+def test_trials_that_diverge_end_neither_the_study_nor_ray(folder):
+    words = ("run", folder / "chaos.toml", "--name", "wild", "--seeds", 1, "--trials", 4)
+    done = pilotstudy(folder, *words, "--set", "training.learning_rate=1e30")
+    assert done.returncode == 0, done.stderr
+    trials = Results(chaos_files(folder, "wild")).trials.to_pylist()
+    assert [row["status"] for row in trials] == ["diverged"] * 7  # nothing to confirm
+    assert "arms vanilla 0  diverged" in done.stderr
+
+
 def test_impossible_requests_are_refused_before_anything_starts(folder):
     words = ("run", folder / "chaos.toml", "--name", "greedy")
     done = pilotstudy(folder, *words, "--cpus-per-trial", 64)

@@ -1,0 +1,77 @@
+"""How many copies of the data a study holds: four trials at once on all of CIFAR-10.
+
+    python tests/bench/memory.py --data-dir ../shared/data
+
+Private memory of each actor (what it shares with no other process), and how much of the object store the images take.
+"""
+
+import argparse
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from pilotstudy.cluster import engine
+from pilotstudy.data.prepared import load
+from pilotstudy.director import Director
+from pilotstudy.runs import Run
+from pilotstudy.screen import Screen
+from pilotstudy.spec import validate
+
+
+def actors() -> dict[int, dict[str, float]]:
+    """MiB of private and of shared memory of each actor process."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and b"TrialActor" in (entry / "cmdline").read_bytes():
+                lines = (entry / "smaps_rollup").read_text().splitlines()[1:]
+                sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
+                private = sizes["Private_Clean"] + sizes["Private_Dirty"]
+                found[int(entry.name)] = {"private": private, "shared": sizes["Shared_Clean"] + sizes["Shared_Dirty"]}
+        except (OSError, KeyError):
+            continue
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    options = parser.parse_args()
+    content = {
+        "title": "memory",
+        "seeds": [0, 1, 2, 3],
+        "data": {"name": "cifar10"},
+        "network": {"name": "mlp-512"},
+        "training": {"epochs": 1},
+        "arms": {"vanilla": {}},
+    }
+    data = load("cifar10", options.data_dir)
+    images = (data.train_images.nbytes + data.test_images.nbytes) / 2**20
+    most: dict[str, object] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Path(folder) / "run")
+        run.files.folder.mkdir()
+        director = Director(validate(content, "bench"), run, data.fingerprint)
+        with engine.connected(None, run.files.log, num_cpus=4), engine.terminal() as out:
+
+            def watch() -> None:
+                while not most.get("end"):
+                    now = actors()
+                    private = sum(sizes["private"] for sizes in now.values())
+                    if len(now) == 4 and private > most.get("private", 0.0):
+                        most.update(private=private, actors=now)
+                    time.sleep(0.5)
+
+            watcher = threading.Thread(target=watch)
+            watcher.start()
+            engine.execute(director, data, engine.Resources(concurrency=4), Screen(director, out, True))
+            most["end"] = True
+            watcher.join()
+    print(f"images: {images:.0f} MiB; four actors at their largest:")
+    for pid, sizes in most["actors"].items():
+        print(f"  process {pid}: private {sizes['private']:.0f} MiB, shared {sizes['shared']:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
