@@ -329,9 +329,10 @@ def execute(
     try:
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as scratch, quiet(files.log):
             reference = ray.put(data)
+            cpus = resources.cpus  # a plain number: what the actors unpickle must not make them import this module
             trainable = tune.with_resources(
                 tune.with_parameters(TrialActor, data=[reference]),
-                lambda config: tune.PlacementGroupFactory([{"CPU": resources.cpus, "GPU": config["gpus"]}]),
+                lambda config: tune.PlacementGroupFactory([{"CPU": cpus, "GPU": config["gpus"]}]),
             )
             tune.Tuner(
                 trainable,

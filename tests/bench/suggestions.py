@@ -1,0 +1,31 @@
+"""How long Optuna takes to propose Pilot's next settings, by how many trials the arm has had.
+
+python tests/bench/suggestions.py
+"""
+
+import time
+
+from pilotstudy import arms
+from pilotstudy.search import ArmSearch
+from pilotstudy.spec import Search
+
+
+def main() -> None:
+    arm = arms.get("pilot-a-aug")
+    options = Search(arms=("pilot-a-aug",), trials=400)
+    search = ArmSearch(arm.name, arm.space, arm.settings().model_dump(), options)
+    spent = []
+    for number in range(400):
+        started = time.perf_counter()
+        settings = search.propose()
+        spent.append(time.perf_counter() - started)
+        search.learn(
+            number, {"nll": (settings["mask_rate"] - 0.7) ** 2 + settings["decoder_variance"], "accuracy": 0.5}
+        )
+    for start in 0, 50, 100, 200, 350:
+        mean = sum(spent[start : start + 50]) / 50
+        print(f"proposals {start} to {start + 49}: {1000 * mean:.1f} ms each, {mean / 10:.2%} of a 10-second trial")
+
+
+if __name__ == "__main__":
+    main()
