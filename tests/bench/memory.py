@@ -24,7 +24,7 @@ def actors() -> dict[int, dict[str, float]]:
     found = {}
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"TrialActor" in (entry / "cmdline").read_bytes():
+            if entry.name.isdigit() and b"ray::ResourceTrainable" in (entry / "cmdline").read_bytes():
                 lines = (entry / "smaps_rollup").read_text().splitlines()[1:]
                 sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
                 private = sizes["Private_Clean"] + sizes["Private_Dirty"]

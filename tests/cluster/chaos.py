@@ -87,7 +87,7 @@ def strike(victim: str, driver: int, run: Path) -> bool:
         if victim == "checkpoints":
             shutil.rmtree(run / "checkpoints", ignore_errors=True)
         return True
-    mark = "TrialActor" if victim == "actor" else "/raylet/raylet"
+    mark = "ray::ResourceTrainable" if victim == "actor" else "/raylet/raylet"
     for pid, words in descendants(driver).items():
         if mark in words:
             os.kill(pid, signal.SIGKILL)
