@@ -53,6 +53,12 @@ class NotDoneError(PilotstudyError):
     exit_code = 8
 
 
+class InterruptedRunError(PilotstudyError):
+    """Ctrl-C, after everything was saved."""
+
+    exit_code = 130
+
+
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
     """A question or a list, to end a sentence of an error message with."""
     from difflib import get_close_matches

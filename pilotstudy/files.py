@@ -49,6 +49,7 @@ class RunFiles:
         self.folder = folder
         self.study = folder / "study.json"  # the frozen study, the run's options and where it came from
         self.trials = folder / "trials.parquet"
+        self.results = folder / "results"
         self.epochs = folder / "epochs"
         self.predictions = folder / "predictions"
         self.proposals = folder / "search"
@@ -59,7 +60,7 @@ class RunFiles:
 
     def trial(self, key: str) -> TrialFiles:
         return TrialFiles(
-            self.folder / "results" / f"{key}.json",
+            self.results / f"{key}.json",
             self.epochs / f"{key}.parquet",
             self.predictions / f"{key}.parquet",
             self.checkpoints / f"{key}.pt",

@@ -3,9 +3,12 @@
 import os
 import resource
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pilotstudy import metrics
 from pilotstudy.data.prepared import load
 from pilotstudy.director import counts
 from pilotstudy.progress import Progress
@@ -13,6 +16,7 @@ from pilotstudy.spec import Study, trial
 from pilotstudy.training import Trainer
 
 STEPS = 12
+START_SECONDS = 15.0  # Ray's own start, and that of its first actors
 
 
 def plan(study: Study, data_dir: Path | None, concurrency: int | None, cpus: int) -> dict[str, Any]:
@@ -31,7 +35,7 @@ def plan(study: Study, data_dir: Path | None, concurrency: int | None, cpus: int
             }
             rows.append({"arm": arm, "seconds_a_trial": seconds, **phases, "seconds": seconds * sum(phases.values())})
             progress.advance()
-    total = sum(row["seconds"] for row in rows) / at_once
+    total = START_SECONDS + sum(row["seconds"] for row in rows) / at_once
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
         "arms": rows,
@@ -44,18 +48,30 @@ def plan(study: Study, data_dir: Path | None, concurrency: int | None, cpus: int
 
 
 def time_trial(trainer: Trainer) -> float:
-    """Seconds that a whole trial would take: training steps, and the validation of every epoch."""
+    """Seconds that a whole trial would take: training, the validation of every epoch, the final evaluation."""
     trainer.regulariser.train()
-    times = []
-    for step, (x, y) in enumerate(trainer.batches()):
-        started = time.perf_counter()
-        trainer.step(x, y)
-        times.append(time.perf_counter() - started)
-        if step == STEPS:
+    steps = []
+    for number, (x, y) in enumerate(trainer.batches()):
+        steps.append(timed(partial(trainer.step, x, y)))
+        if number == STEPS:
             break
-    times = times[1:] or times  # the first is slower
-    started = time.perf_counter()
-    trainer.validation_logits("point")
-    validation = time.perf_counter() - started
+    steps = steps[1:] or steps  # the first is slower
+    validation = timed(lambda: trainer.validation_logits("point"))
     epochs, size = trainer.trial.training.epochs, trainer.trial.training.batch_size
-    return epochs * (sum(times) / len(times) * len(trainer.train_rows) / size + validation)
+    training = epochs * (sum(steps) / len(steps) * len(trainer.train_rows) / size + validation)
+    return training + time_evaluation(trainer)
+
+
+def time_evaluation(trainer: Trainer) -> float:
+    """The last and the best epoch, each mode and both splits, with and without temperature scaling."""
+    logits = trainer.test_logits("point")
+    metrics_seconds = timed(lambda: metrics.evaluate(logits, trainer.data.test_labels))
+    share = 1 + len(trainer.validation_rows) / len(logits)
+    predicting = sum(timed(partial(trainer.test_logits, mode)) for mode in trainer.modes)
+    return 2 * share * (predicting + 2 * metrics_seconds * len(trainer.modes))
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

@@ -156,11 +156,15 @@ def toml(content: Mapping[str, Any], prefix: str = "") -> str:
     """Plain values first, then sections; what is not set is left out."""
     import json
 
-    lines = [f"{key} = {json.dumps(v)}\n" for key, v in content.items() if v is not None and not isinstance(v, Mapping)]
+    plain, sections = [], []
     for key, value in content.items():
         if isinstance(value, Mapping):
-            lines.append(f"\n[{prefix}{key}]\n{toml(value, f'{prefix}{key}.')}")
-    return "".join(lines)
+            sections.append(f"\n[{prefix}{key}]\n{toml(value, f'{prefix}{key}.')}")
+        elif isinstance(value, list | tuple) and any(isinstance(entry, Mapping) for entry in value):
+            sections += [f"\n[[{prefix}{key}]]\n{toml(entry, f'{prefix}{key}.')}" for entry in value]
+        elif value is not None:
+            plain.append(f"{key} = {json.dumps(value, ensure_ascii=False)}\n")
+    return "".join(plain + sections)
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
@@ -175,3 +179,29 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def claims_text(judged: Sequence[Any]) -> str:
+    """Each claim with its verdict, its numbers and what it rests on."""
+    if not judged:
+        return "the study states no claims; --claim 'nll: pilot-a-aug < vanilla' tries one"
+    lines = []
+    for number, one in enumerate(judged, 1):
+        place = f" [{one.section}]" if one.section else ""
+        late = "  (written after the first results)" if one.stated == "after" else ""
+        lines.append(f"{number:2}. {one.verdict.upper()}: {one.says}{place}{late}")
+        facts = [f"`{one.holds}`"]
+        if one.difference is not None:
+            beside = f" beside {one.hardest}, the hardest of {one.opponents}" if one.opponents > 1 else ""
+            facts.append(f"left − right {one.difference:+.4f} ({one.low:+.4f} to {one.high:+.4f}){beside}")
+        if one.p is not None:
+            facts.append(f"p {one.p:.2g}, corrected for all claims {one.p_holm:.2g}")
+        lines.append("      " + "; ".join(facts))
+        lines.append("      " + "; ".join(filter(None, [one.budget, one.reason])))
+    count = {verdict: sum(one.verdict == verdict for one in judged) for verdict in ("holds", "fails", "undecided")}
+    firm = sum(one.verdict == "holds" and (one.p_holm or 1) < 0.05 for one in judged)
+    lines.append(
+        f"\n{count['holds']} hold ({firm} of them after Holm's correction for all claims), {count['fails']} fail, "
+        f"{count['undecided']} undecided. Intervals are 95 %, over seeds and test images."
+    )
+    return "\n".join(lines)

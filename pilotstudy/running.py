@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pilotstudy.data.prepared import load
 from pilotstudy.director import Director
-from pilotstudy.errors import InputError, NotDoneError
+from pilotstudy.errors import InputError, InterruptedRunError, NotDoneError
 from pilotstudy.progress import message
 from pilotstudy.results import save_trials
 from pilotstudy.runs import Run
@@ -59,7 +59,7 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, time_b
         with Screen(director, out, quiet) as screen:
             ended = engine.execute(director, data, resources, screen, time_budget=time_budget)
     if ended == "interrupted":
-        raise KeyboardInterrupt(f"pilotstudy resume {run.name}")
+        raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
     if ended:
         why = {"stopped": "stopped", "time": "the time budget is used up"}[ended]
         raise NotDoneError(f"{why}; `pilotstudy resume {run.name}` goes on from here")

@@ -60,7 +60,12 @@ class Run:
     def freeze(self, study: Study, options: dict[str, Any], fingerprint: str) -> None:
         """Keeps the study as it was run, and where it came from; what was frozen before is kept as history."""
         before = self.frozen() if self.files.study.exists() else None
-        now = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "command": sys.argv, "study": study.model_dump()}
+        now = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": sys.argv,
+            "study": study.model_dump(),
+            "results": len(list(self.files.results.glob("*.json"))),  # so many were known when it was said
+        }
         content = {
             "study": study.model_dump(),
             "options": options,

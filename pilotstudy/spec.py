@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pilotstudy import arms
 from pilotstudy.errors import InputError, nearest
 from pilotstudy.files import resource
+from pilotstudy.statements import Statement
 
 
 class Section(BaseModel):
@@ -65,15 +66,43 @@ class Search(Section):
 
 
 class Resources(Section):
-    """What one trial is given. `gpus_per_trial`: 1/k for k trials on a GPU, or "auto" (one trial's memory decides)."""
+    """What one trial is given. `gpus_per_trial`: 1/k for k trials on a GPU, or "auto" (one trial's memory decides).
+
+    `checkpoint_seconds`: how often a trial saves itself, so how much of it a crash can cost; 0 is after every epoch.
+    """
 
     cpus_per_trial: int = Field(1, ge=1)
     gpus_per_trial: float | Literal["auto"] | None = None
     concurrency: int | None = Field(None, ge=1)
+    checkpoint_seconds: float = Field(10.0, ge=0, strict=False)
+
+
+class Claim(Section):
+    """`says`: in words. `holds`: the same as a statement that a run can decide, such as `nll: pilot-a-aug < vanilla`.
+
+    `section`: where the paper says it. `only`: the studies for which it says so; none means all.
+    """
+
+    says: str
+    holds: str
+    section: str = ""
+    only: tuple[str, ...] = Field((), strict=False)
+
+    @field_validator("holds")
+    @classmethod
+    def _can_be_decided(cls, text: str) -> str:
+        try:
+            Statement.parse(text)
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return text
 
 
 class Study(Section):
-    """`arms`: name → its settings (in the file, what differs from its defaults), trained once for each of `seeds`."""
+    """`arms`: name → its settings (in the file, what differs from its defaults), trained once for each of `seeds`.
+
+    `claims`: what is expected, said before it runs; in the file also the path, beside it, of a file of claims.
+    """
 
     name: str = ""
     title: str
@@ -83,6 +112,7 @@ class Study(Section):
     training: Training
     arms: dict[str, dict[str, Any]] = Field(min_length=1)
     search: Search | None = None
+    claims: tuple[Claim, ...] = Field((), strict=False)
     resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))
 
     @field_validator("seeds")
@@ -128,15 +158,29 @@ def load(study: str, overrides: Mapping[str, Any] | None = None) -> Study:
         if not path.is_file():
             names = builtin()
             raise InputError(f"unknown study {study!r}: {nearest(study, names)} Or give the path of a study file.")
+    content = read_toml(path)
+    if isinstance(content.get("claims"), str):
+        content["claims"] = read_toml(path.parent / content["claims"]).get("claims", [])
+    content["claims"] = of_study(content.get("claims", []), path.stem)
+    for key, value in (overrides or {}).items():
+        put(content, key, value)
+    return validate({"name": path.stem} | content, f"study {study}")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not valid TOML: {error}") from error
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    for key, value in (overrides or {}).items():
-        put(content, key, value)
-    return validate({"name": path.stem} | content, f"study {study}")
+
+
+def of_study(claims: Any, name: str) -> Any:
+    """Those claims that are made for this study, where a file of claims serves several."""
+    if not isinstance(claims, list):
+        return claims
+    return [claim for claim in claims if not isinstance(claim, dict) or name in (claim.get("only") or [name])]
 
 
 def put(content: dict[str, Any], key: str, value: Any) -> None:

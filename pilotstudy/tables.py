@@ -1,6 +1,5 @@
 """The Parquet tables: their schemas, in one place, and how rows become them."""
 
-import dataclasses
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -86,15 +85,14 @@ def save(path: Path, table: pa.Table) -> None:
 def load_predictions(path: Path) -> list[Predictions]:
     """What `predictions` made a table of."""
     table = pq.read_table(path)
-    found: dict[tuple[Any, ...], list[int]] = {}
-    keys = zip(*(table[name].to_pylist() for name in ("at", "mode", "split")), strict=True)
-    for position, key in enumerate(keys):
-        found.setdefault(key, []).append(position)
-    names = [field.name for field in dataclasses.fields(Predictions)][:3]
+    codes = [table[name].combine_chunks() for name in ("at", "mode", "split")]
+    known = [column.dictionary.to_pylist() for column in codes]
+    found = np.stack([column.indices.to_numpy() for column in codes], 1)
+    logits = table["logits"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
+    rows, labels = (table[name].to_numpy().astype(np.int64) for name in ("row", "label"))
+    starts = np.flatnonzero(np.r_[True, (found[1:] != found[:-1]).any(1)])  # written one after another
     result = []
-    for key, positions in found.items():
-        part = table.take(positions)
-        logits = np.stack(part["logits"].to_numpy(zero_copy_only=False)).astype(np.float32)
-        rows, labels = part["row"].to_numpy().astype(np.int64), part["label"].to_numpy().astype(np.int64)
-        result.append(Predictions(**dict(zip(names, key, strict=True)), rows=rows, labels=labels, logits=logits))
+    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
+        at, mode, split = (names[code] for names, code in zip(known, found[start], strict=True))
+        result.append(Predictions(at, mode, split, rows[start:end], labels[start:end], logits[start:end]))
     return result

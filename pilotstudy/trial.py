@@ -16,8 +16,6 @@ from pilotstudy.files import TrialFiles, storing, write
 from pilotstudy.spec import Trial
 from pilotstudy.training import Trainer
 
-CHECKPOINT_SECONDS = 10.0
-
 
 class TrialRun:
     """A trial under way. With files, one that was interrupted goes on from its last checkpoint to the same end, to the
@@ -32,7 +30,7 @@ class TrialRun:
         *,
         where: torch.device | None = None,
         threads: int | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        checkpoint_seconds: float = 10.0,
     ):
         self.trial, self.data, self.files, self.checkpoint_seconds = trial, data, files, checkpoint_seconds
         self.diverged: int | None = None

@@ -178,3 +178,16 @@ def test_ctrl_c(tmp_path):
     assert out == ""
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("pilotstudy: interrupted")
+
+
+def test_plan_counts_and_times(pilotstudy):
+    words = ("plan", "quickstart", "--train-size", 100, "--epochs", 3, "--concurrency", 2)
+    code, out, _ = pilotstudy(*words, "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["trials"] == 5 * 2 + 6 + 2 * 2
+    assert [row["search"] for row in found["arms"]] == [0, 3, 0, 3, 0]
+    assert all(row["seconds"] == row["seconds_a_trial"] * (2 + row["search"] + row["confirm"]) for row in found["arms"])
+    more = json.loads(pilotstudy(*words, "--json", "--epochs", 300)[1])
+    assert more["seconds"] > found["seconds"] > sum(row["seconds"] for row in found["arms"]) / 2
+    assert "20 trials, 2 at a time" in pilotstudy(*words)[1]

@@ -88,7 +88,7 @@ class TrialActor(tune.Trainable):
             torch.cuda.set_per_process_memory_fraction(min(1.0, self.config["gpus"]) * 0.9)
         files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
         trial = Trial.model_validate(self.config["trial"])
-        options = {"where": where, "threads": self.config["threads"]}
+        options = {"where": where, **{name: self.config[name] for name in ("threads", "checkpoint_seconds")}}
         try:
             return TrialRun(trial, self.data, files, **options)
         except CheckpointError:  # damaged: the trial starts anew

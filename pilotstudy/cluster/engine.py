@@ -183,6 +183,7 @@ class StudySearcher(Searcher):
             "folder": str(self.director.run.files.folder.resolve()),
             "threads": self.resources.cpus,
             "gpus": gpus,
+            "checkpoint_seconds": self.director.study.resources.checkpoint_seconds,
             "each_epoch": bool(item.phase == "search" and search and search.early_stopping),
         }
 

@@ -2,7 +2,7 @@
 
     python tests/bench/memory.py --data-dir ../shared/data
 
-Private memory of each actor (what it shares with no other process), and how much of the object store the images take.
+Each actor maps the object store: what it reads there is the images, and what of that is private to it would be a copy.
 """
 
 import argparse
@@ -20,16 +20,24 @@ from pilotstudy.spec import validate
 
 
 def actors() -> dict[int, dict[str, float]]:
-    """MiB of private and of shared memory of each actor process."""
+    """MiB of each actor process: private memory, and how much of the object store it reads, of that privately."""
     found = {}
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and b"ray::ResourceTrainable" in (entry / "cmdline").read_bytes():
-                lines = (entry / "smaps_rollup").read_text().splitlines()[1:]
-                sizes = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines}
-                private = sizes["Private_Clean"] + sizes["Private_Dirty"]
-                found[int(entry.name)] = {"private": private, "shared": sizes["Shared_Clean"] + sizes["Shared_Dirty"]}
-        except (OSError, KeyError):
+                sizes = {"private": 0.0, "store": 0.0, "store, private": 0.0}
+                in_store = False
+                for line in (entry / "smaps").read_text().splitlines():
+                    name, *rest = line.split()
+                    if not name.endswith(":"):
+                        in_store = "plasma" in line
+                    elif name == "Rss:" and in_store:
+                        sizes["store"] += int(rest[0]) / 1024
+                    elif name.startswith("Private_") and name[8:13] in ("Clean", "Dirty"):
+                        sizes["private"] += int(rest[0]) / 1024
+                        sizes["store, private"] += int(rest[0]) / 1024 * in_store
+                found[int(entry.name)] = sizes
+        except OSError:
             continue
     return found
 
@@ -70,7 +78,7 @@ def main() -> None:
             watcher.join()
     print(f"images: {images:.0f} MiB; four actors at their largest:")
     for pid, sizes in most["actors"].items():
-        print(f"  process {pid}: private {sizes['private']:.0f} MiB, shared {sizes['shared']:.0f} MiB")
+        print(f"  process {pid}: " + ", ".join(f"{name} {size:.0f} MiB" for name, size in sizes.items()))
 
 
 if __name__ == "__main__":

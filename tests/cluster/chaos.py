@@ -39,6 +39,8 @@ pilot-a-aug = {{ dgm_width = 16, z = 4 }}
 arms = ["pilot-a-aug", "dropout"]
 trials = 6
 confirm_seeds = 1
+[resources]
+checkpoint_seconds = 0
 """
 VICTIMS = ("driver", "actor", "raylet", "interrupt", "checkpoints")
 

@@ -1,7 +1,7 @@
 """Studies on real, embedded Ray."""
 
 import json
-import random
+import os
 import signal
 import subprocess
 import sys
@@ -75,12 +75,17 @@ def test_the_same_command_again_repeats_nothing_and_starts_no_ray(folder):
     assert time.monotonic() - since < 150
 
 
-def test_killed_and_resumed_it_ends_the_same(folder):
-    """A few strikes; `python tests/cluster/chaos.py` goes on for longer."""
-    for seed, victim in enumerate(chaos.VICTIMS):
-        struck = chaos.disturb(folder, "disturbed", 1, random.Random(seed), (victim,))
-        assert struck or seed  # the study may have ended before a later strike
-    whole, disturbed = (chaos.results(folder, name) for name in ("whole", "disturbed"))
+@pytest.mark.parametrize("victim", ["actor", "raylet", "checkpoints"])
+def test_killed_and_resumed_it_ends_the_same(folder, victim):
+    """One strike each, in the middle of a trial; `python tests/cluster/chaos.py` goes on for longer."""
+    run = chaos_files(folder, victim).folder
+    process = chaos.start(folder, victim)
+    wait_for(lambda: list(run.glob("results/*.json")) and list(run.glob("checkpoints/*.pt")), process)
+    wait_for(lambda: chaos.strike(victim, process.pid, run), process)
+    assert (process.wait(120) == 0) == (victim == "actor")  # Tune itself replaces an actor
+    if victim != "actor":
+        assert chaos.start(folder, victim).wait(120) == 0
+    whole, disturbed = (chaos.results(folder, name) for name in ("whole", victim))
     assert disturbed.items() <= whole.items()  # `whole` went on to a longer search
     assert len(disturbed) == 12
 
@@ -185,28 +190,52 @@ def test_early_stopping_prunes_and_does_not_count(folder):
     assert all(row["status"] == "finished" for row in trials if row["phase"] != "search")
 
 
-def test_fractions_of_a_gpu(folder):
-    """Four at a time on one logical GPU, each seeing its device."""
+def test_a_study_on_fractions_of_a_gpu(tmp_path):
+    """Four trials at a time on one logical GPU, each seeing its device; the fifth waits."""
     script = f"""
-import sys, time, json
+import json, time
 from pathlib import Path
-from pilotstudy.cluster import engine
 import ray
-with engine.connected(None, Path({str(folder / "gpu.log")!r}), num_gpus=1):
-    resources = engine.fitting(1, 0.25, None)
-    assert resources.concurrency == 2, resources  # two CPUs
-    @ray.remote(num_cpus=0, num_gpus=0.25)
-    def see():
-        time.sleep(3)
-        return ray.get_gpu_ids(), time.time()
-    found = ray.get([see.remote() for _ in range(4)])
-    assert all(ids == [0] for ids, _ in found), found
-    assert max(t for _, t in found) - min(t for _, t in found) < 2.5, found
-    try:
-        engine.fitting(1, 2, None)
-    except Exception as error:
-        print(error)
+from test_director import CONTENT
+from pilotstudy.cluster import engine
+from pilotstudy.data.prepared import DataSet
+from pilotstudy.director import Director
+from pilotstudy.files import RunFiles, write
+from pilotstudy.runs import Run
+from pilotstudy.screen import Screen
+from pilotstudy.spec import validate
+
+class Looking(engine.TrialActor):
+    def _step(self):
+        since = time.time()
+        time.sleep(4)
+        seen = [ray.get_gpu_ids(), since, time.time()]
+        files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
+        write(files.result, json.dumps({{"status": "finished", "evaluations": [], "seen": seen}}))
+        return {{"done": True, "status": "finished", "epoch": 1}}
+
+if __name__ == "__main__":
+    engine.TrialActor = Looking
+    run = Run(Path({str(tmp_path)!r}) / "run")
+    run.files.folder.mkdir()
+    study = validate(CONTENT | {{"seeds": [0, 1, 2, 3, 4], "arms": {{"vanilla": {{}}}}, "search": None}}, "test")
+    director = Director(study, run, "x")
+    with engine.connected(None, run.files.log, num_cpus=6, num_gpus=1), engine.terminal() as out:
+        resources = engine.fitting(1, 0.25, None)
+        assert resources.concurrency == 4, resources
+        engine.execute(director, DataSet("x", (), "", *[[]] * 4), resources, Screen(director, out, True))
+        try:
+            engine.fitting(1, 2, None)
+        except Exception as error:
+            print(error)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120)
+    (tmp_path / "study.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "study.py")]
+    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=here)
     assert done.returncode == 0, done.stderr
     assert "asks for 1 CPUs and 2 GPUs" in done.stdout
+    seen = [json.loads(path.read_text())["seen"] for path in (tmp_path / "run" / "results").glob("*.json")]
+    assert [ids for ids, _, _ in seen] == [[0]] * 5
+    at_once = [sum(start <= moment < end for _, start, end in seen) for _, moment, _ in seen]
+    assert max(at_once) == 4

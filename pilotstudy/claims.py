@@ -1,0 +1,146 @@
+"""What a run says of claims: holds, fails, undecided, each with its numbers, interval and budget."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from pilotstudy import statistics
+from pilotstudy.evidence import Evidence, budget
+from pilotstudy.runs import Run
+from pilotstudy.spec import Claim
+from pilotstudy.statements import Row, Statement
+from pilotstudy.statistics import Estimate
+
+Verdict = Literal["holds", "fails", "undecided", "not tested"]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """`difference`: left less right of the statement, for the opponent that is hardest to decide against."""
+
+    section: str
+    says: str
+    holds: str
+    verdict: Verdict
+    reason: str
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None  # over all claims of the study
+    hardest: str  # in a group: against whom
+    opponents: int
+    seeds: int
+    budget: str
+    stated: Literal["before", "after"]  # the first result was there
+
+
+def judge_all(run: Run, extra: Iterable[Claim] = ()) -> list[Judged]:
+    """All claims of a run's study, and `extra` ones, which count as written after it."""
+    stated = [(claim, "before" if stated_before(run, claim) else "after") for claim in run.study().claims]
+    stated += [(claim, "after") for claim in extra]
+    if not stated:
+        return []
+    statements = [Statement.parse(claim.holds) for claim, _ in stated]
+    evidence = Evidence.of(run, list(dict.fromkeys(statement.metric for statement in statements)))
+    given = budget(run)
+    tried = [Tried(statement, evidence) for statement in statements]
+    family = [i for i, one in enumerate(tried) if one.p is not None]
+    adjusted = dict(zip(family, statistics.holm([tried[i].p or 0.0 for i in family]), strict=True))
+    return [
+        Judged(
+            section=claim.section,
+            says=claim.says,
+            holds=claim.holds,
+            verdict=one.verdict,
+            reason=one.reason,
+            difference=one.shown.value if one.shown else None,
+            low=one.shown.low if one.shown else None,
+            high=one.shown.high if one.shown else None,
+            p=one.p,
+            p_holm=adjusted.get(number),
+            hardest=one.hardest,
+            opponents=len(one.found),
+            seeds=one.shown.seeds if one.shown else 0,
+            budget=describe(one.rows, given),
+            stated=when,  # type: ignore[arg-type]
+        )
+        for number, ((claim, when), one) in enumerate(zip(stated, tried, strict=True))
+    ]
+
+
+class Tried:
+    """A statement held against the evidence: one comparison, or one with each row of a group."""
+
+    def __init__(self, statement: Statement, evidence: Evidence):
+        self.sign = -1 if statement.relation == "<" else 1
+        self.rows = [row for _, row in statement.terms]
+        self.found: dict[str, Estimate] = {}
+        self.missing = [str(row) for row in self.rows if row not in evidence.rows]
+        if not self.missing:
+            opponents: Sequence[Row | None] = [None]
+            if statement.group:
+                opponents = statement.group.members(evidence.rows, self.rows[0])
+                self.rows += [row for row in opponents if row]
+            for opponent in opponents:
+                terms = [*statement.terms, *([(-1.0, opponent)] if opponent else [])]
+                estimate = evidence.contrast(statement.metric, terms, statement.constant)
+                if estimate is not None:
+                    self.found[str(opponent or "")] = estimate
+            if not self.found:
+                self.missing = ["anything to compare with"]
+        # Against each, how sure is it that the statement is true? The least sure decides.
+        self.hardest = max(self.found, key=lambda name: self._doubt(self.found[name]), default="")
+        self.shown = self.found.get(self.hardest)
+        self.p = self.shown.p if self.shown and self.shown.seeds > 1 else None
+
+    def _doubt(self, estimate: Estimate) -> float:
+        """From 0, surely true, to 2, surely false."""
+        return estimate.p if estimate.value * self.sign > 0 else 2 - estimate.p
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.missing:
+            return "not tested"
+        if any(estimate.seeds < 2 for estimate in self.found.values()):
+            return "undecided"
+        if all(estimate.sign == self.sign for estimate in self.found.values()):
+            return "holds"  # against every one of them, so no correction is needed
+        adjusted = statistics.holm([estimate.p for estimate in self.found.values()])
+        pairs = zip(self.found.values(), adjusted, strict=True)
+        wrong = any(estimate.value * self.sign < 0 and p < 1 - statistics.LEVEL for estimate, p in pairs)
+        return "fails" if wrong else "undecided"
+
+    @property
+    def reason(self) -> str:
+        if self.missing:
+            return f"the run has no {', no '.join(self.missing)}"
+        if self.verdict != "undecided" or self.shown is None:
+            return ""
+        if self.shown.seeds < 2:
+            return "one seed tells nothing of others"
+        needed = statistics.seeds_needed(self.shown)
+        return f"about {needed} seeds would decide it" if needed else "more seeds alone would not decide it"
+
+
+def describe(rows: Sequence[Row], given: dict[str, Any]) -> str:
+    """What the rows were given, in words."""
+    tuned = [row.arm for row in rows if row.phase == "confirm"]
+    if not tuned:
+        return f"{given['seeds']} seeds, {given['epochs']} epochs, fixed settings"
+    trials = {given["search_trials"].get(arm, 0) for arm in tuned}
+    each = f"{min(trials)} trials each" if len(trials) == 1 else f"{min(trials)} to {max(trials)} trials"
+    return f"{given['confirm_seeds']} fresh seeds, {given['epochs']} epochs, tuned with {each}"
+
+
+def stated_before(run: Run, claim: Claim) -> bool:
+    """Whether the claim was in the study when no result was known yet."""
+    wanted = claim.model_dump(mode="json")
+    for entry in run.frozen()["history"]:
+        if entry.get("results", 0) == 0 and wanted in entry["study"].get("claims", []):
+            return True
+    return False
+
+
+def rows(judged: Iterable[Judged]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in judged]

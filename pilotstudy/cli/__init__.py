@@ -1,0 +1,76 @@
+"""The command line: it parses and prints. Data go to stdout, messages to stderr."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from pilotstudy.cli import evidence, studies, things
+from pilotstudy.errors import PilotstudyError
+
+app = typer.Typer(
+    help="Which regulariser makes my network accurate and honest about its uncertainty, and is the difference real?",
+    epilog="Exit codes: 0 done, 1 a fault of ours, 2 wrong input, 3 data missing or damaged, 4 training diverged, "
+    "5 wrong or damaged checkpoint, 6 cannot write, 7 the run is at work, 8 not all trials are done, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for part in studies, evidence, things:
+    app.add_typer(part.app)
+
+
+def version(show: bool) -> None:
+    if show:
+        from pilotstudy import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Anywhere: show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Show it.")] = False,
+) -> None: ...
+
+
+def main() -> None:
+    """Every error a user can mend is one line and its exit code; `--debug` shows where it came from."""
+    debug = "--debug" in sys.argv
+    try:
+        code = app([word for word in sys.argv[1:] if word != "--debug"], standalone_mode=False)
+        if code == 130:  # Ctrl-C
+            fail(f"interrupted; {how_to_go_on()}", code)
+    except typer.TyperException as error:
+        reason = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        code = fail(f"{reason}; --help tells more", 2) if reason else 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception as error:
+        if debug:
+            raise
+        code = fail(*explain(error))
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    if isinstance(error, PilotstudyError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {error.strerror or error}", 6
+    return f"{type(error).__name__}: {error} (a fault of ours; --debug shows where)", 1
+
+
+def how_to_go_on() -> str:
+    words = sys.argv[1:]
+    if "run" in words[:1] or "resume" in words[:1]:
+        return "`pilotstudy resume` with the run's name goes on, and so does the same command"
+    return "with -o FOLDER the same command goes on where it stopped"
+
+
+def fail(text: str, code: int) -> int:
+    print(f"pilotstudy: {' '.join(text.split())}", file=sys.stderr)
+    return code

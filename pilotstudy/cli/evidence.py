@@ -1,0 +1,159 @@
+"""Commands that read a run: its results, tables, claims, comparisons."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir
+
+if TYPE_CHECKING:
+    from pilotstudy.runs import Run
+
+app = typer.Typer()
+
+
+def print_results(run: "Run", form: str) -> None:
+    from pilotstudy import report
+    from pilotstudy.results import Results, optimism, summary
+
+    results = Results(run.files)
+    rows = summary(results)
+    if form == "json":
+        print(json.dumps({"results": rows, "optimism": optimism(results)}))
+    elif form == "csv":
+        print(report.csv(rows), end="")
+    elif form == "parquet":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(rows), pa.PythonFile(sys.stdout.buffer, "w"))
+    else:
+        print(report.results_text(rows, optimism(results)))
+
+
+@app.command()
+def results(
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
+    as_json: Json = False,
+) -> None:
+    """A row for each arm, mode and phase: test figures, mean and sample deviation over seeds."""
+    from pilotstudy.errors import InputError
+    from pilotstudy.runs import Run
+
+    if form not in ("table", "csv", "json", "parquet"):
+        raise InputError(f"--format {form}: choose table, csv, json or parquet")
+    print_results(Run.find(run, runs_dir), "json" if as_json else form)
+
+
+At = Annotated[str, typer.Option(help="Which epoch: last, or best (the lowest validation NLL).")]
+Scaled = Annotated[bool, typer.Option("--scaled", help="After temperature scaling fitted on validation.")]
+
+
+def choose(option: str, given: str, known: Sequence[str]) -> None:
+    from pilotstudy.errors import InputError
+
+    if given not in known:
+        raise InputError(f"{option} {given}: choose {', '.join(known[:-1])} or {known[-1]}")
+
+
+@app.command()
+def table(
+    run: RunArgument,
+    like: Annotated[str | None, typer.Option(help="paper: its rows in its order, its figures beside ours.")] = None,
+    form: Annotated[str, typer.Option("--format", help="text, markdown, latex, csv, json or html.")] = "text",
+    at: At = "last",
+    scaled: Scaled = False,
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """A table to publish: every row with its spread and interval, the best marked only where it is really the best."""
+    from pilotstudy import tabulate
+    from pilotstudy.runs import Run
+
+    choose("--at", at, ("last", "best"))
+    choose("--format", form, list(tabulate.FORMATS))
+    if like is not None:
+        choose("--like", like, ("nothing", "paper"))
+    found = tabulate.build(Run.find(run, runs_dir), like_paper=like == "paper", at=at, scaled=scaled)
+    print(tabulate.FORMATS["json" if as_json else form](found))
+
+
+@app.command()
+def claims(
+    run: RunArgument,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(help="One more, such as 'nll: pilot-a-aug < dropout@mc'; it counts as an afterthought."),
+    ] = None,
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
+    from pilotstudy import claims as judging
+    from pilotstudy import report
+    from pilotstudy.runs import Run
+    from pilotstudy.spec import Claim
+    from pilotstudy.statements import Statement
+
+    extra = [Claim(says=text, holds=text, only=()) for text in claim or [] if Statement.parse(text)]
+    found = judging.judge_all(Run.find(run, runs_dir), extra)
+    print(json.dumps(judging.rows(found)) if as_json else report.claims_text(found))
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run: its rows; several: the same rows.")],
+    against: Annotated[str, typer.Option(help="Within one run: the row to compare all others with.")] = "vanilla",
+    metric: Annotated[list[str] | None, typer.Option(help="Default: accuracy, nll and ece.")] = None,
+    at: At = "last",
+    scaled: Scaled = False,
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Differences with intervals and corrected p-values: between rows of one run, or between runs."""
+    from pilotstudy import comparing, report, statements
+    from pilotstudy.runs import Run
+
+    choose("--at", at, ("last", "best"))
+    names = metric or ["accuracy", "nll", "ece"]
+    for name in names:
+        choose("--metric", name, statements.METRICS)
+    found = [Run.find(run, runs_dir) for run in runs]
+    if len(found) == 1:
+        rows = comparing.within(found[0], statements.Row.parse(against), names, at=at, scaled=scaled)
+    else:
+        rows = comparing.between(found, names, at=at, scaled=scaled)
+    print(json.dumps(rows) if as_json else report.table(rows))
+
+
+@app.command()
+def ensembles(run: RunArgument, at: At = "last", runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """Ensembles from the stored predictions: the paper's, of all baselines, and of the seeds of every arm."""
+    from pilotstudy import evidence, report
+    from pilotstudy.runs import Run
+
+    choose("--at", at, ("last", "best"))
+    rows = evidence.ensembles(Run.find(run, runs_dir), at)
+    shown = ("row", "scaled", "seeds", "accuracy", "nll", "ece", "ece_noise_floor", "brier", "aurc", "entropy")
+    print(json.dumps(rows) if as_json else report.table([{name: row[name] for name in shown} for row in rows]))
+
+
+@app.command()
+def export(
+    run: RunArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist yet.")],
+    runs_dir: RunsDir = Path("runs"),
+    quiet: Quiet = False,
+) -> None:
+    """Everything for an appendix: CSV, Parquet, LaTeX, the frozen study and a paragraph on the methods."""
+    from pilotstudy.exporting import export as write
+    from pilotstudy.progress import message
+    from pilotstudy.runs import Run
+
+    message(f"{write(Run.find(run, runs_dir), output)} files in {output}")

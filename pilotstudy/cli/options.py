@@ -1,0 +1,32 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="A built-in study, or the path of a study file.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(envvar="PILOTSTUDY_DATA", help="Folder with data sets, as Parquet or image folders; else download."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the study file.")]
+
+
+def be_quiet(quiet: bool) -> None:
+    from pilotstudy import progress
+
+    progress.quiet = quiet
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=be_quiet, help="No messages, only data and errors.")]
+RunsDir = Annotated[Path, typer.Option(envvar="PILOTSTUDY_RUNS", help="Where run folders lie.")]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")]
+Trials = Annotated[int | None, typer.Option(min=0, help="Search trials in all, shared equally by the searched arms.")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds each arm is trained with.")]
+Epochs = Annotated[int | None, typer.Option(help="Default: the study's.")]
+TrainSize = Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Trials at once. Default: as many as fit.")]
+CpusPerTrial = Annotated[int | None, typer.Option(min=1, help="CPUs, and so torch threads, of each trial.")]
+TimeBudget = Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; `resume` goes on.")]

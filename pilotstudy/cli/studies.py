@@ -1,0 +1,232 @@
+"""Commands that run things: train, run, resume, stop, plan, and what tells of runs under way."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from pilotstudy.cli.evidence import print_results
+from pilotstudy.cli.options import (
+    Concurrency,
+    CpusPerTrial,
+    DataDir,
+    Epochs,
+    Json,
+    Quiet,
+    RunArgument,
+    RunsDir,
+    Seeds,
+    Set,
+    StudyArgument,
+    TimeBudget,
+    TrainSize,
+    Trials,
+)
+
+if TYPE_CHECKING:
+    from pilotstudy.spec import Study
+
+app = typer.Typer()
+
+
+@app.command()
+def train(
+    study: StudyArgument,
+    arm: Annotated[str, typer.Option(help="Which arm; `pilotstudy arms` lists them.")],
+    seed: Annotated[int | None, typer.Option(min=0, help="Default: the study's first.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Default: the study's.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")] = None,
+    data_dir: DataDir = None,
+    set_: Set = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write result, epochs, predictions and checkpoint there.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: all cores.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one arm once and evaluate it. With -o, the same command again goes on where it was interrupted."""
+    from pilotstudy import spec
+
+    given = {"training.epochs": epochs, "data.train_size": train_size}
+    overrides = {key: value for key, value in given.items() if value is not None}
+    loaded = spec.load(study, overrides | dict(map(spec.parse_override, set_ or [])))
+    trial = spec.trial(loaded, arm, loaded.seeds[0] if seed is None else seed)
+
+    from pilotstudy import device as devices
+    from pilotstudy.data.prepared import load
+    from pilotstudy.trial import run
+
+    where = devices.choose(device)
+    data = load(trial.data.name, data_dir, trial.data.image_size)
+    from pilotstudy.report import EpochLines, trial_text
+
+    with EpochLines(f"{arm}, seed {trial.seed}", trial.training.epochs) as lines:
+        result = run(trial, data, output, where=where, threads=threads, on_epoch=lines)
+    print(json.dumps(result) if as_json else trial_text(result))
+    if result["status"] == "diverged":
+        from pilotstudy.errors import DivergedError
+
+        raise DivergedError(result["epochs"])
+
+
+def study_with(
+    study: str,
+    trials: int | None,
+    seeds: int | None,
+    epochs: int | None,
+    train_size: int | None,
+    set_: list[str] | None,
+) -> "Study":
+    """The study with what the command line changes in it."""
+    from pilotstudy import spec
+    from pilotstudy.errors import InputError
+
+    given = {"training.epochs": epochs, "data.train_size": train_size}
+    overrides = {key: value for key, value in given.items() if value is not None}
+    loaded = spec.load(study, overrides | dict(map(spec.parse_override, set_ or [])))
+    if seeds is not None:
+        loaded = loaded.model_copy(update={"seeds": tuple(range(seeds))})
+    if trials is not None:
+        if loaded.search is None:
+            raise InputError(f"study {study} has no [search] section, so --trials has nothing to do")
+        loaded = loaded.model_copy(update={"search": loaded.search.model_copy(update={"trials": trials})})
+    return loaded
+
+
+@app.command("run")
+def run_study(
+    study: StudyArgument,
+    trials: Trials = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    train_size: TrainSize = None,
+    name: Annotated[str | None, typer.Option(help="The run's name. Default: the study's.")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    set_: Set = None,
+    concurrency: Concurrency = None,
+    cpus_per_trial: CpusPerTrial = None,
+    gpus_per_trial: Annotated[str | None, typer.Option(help="1/k for k trials on a GPU, or auto.")] = None,
+    time_budget: TimeBudget = None,
+    address: Annotated[str | None, typer.Option(help="A Ray cluster: HOST:PORT, or auto. Default: embedded.")] = None,
+    data_dir: DataDir = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would run.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a whole study: every arm, the search, the confirmation. The same command again continues it."""
+    from pilotstudy import report
+    from pilotstudy.director import counts
+    from pilotstudy.running import Options, start
+    from pilotstudy.runs import Run
+
+    loaded = study_with(study, trials, seeds, epochs, train_size, set_)
+    if dry_run:
+        rows = [{"phase": phase, "trials": number} for phase, number in counts(loaded).items()]
+        print(json.dumps(rows) if as_json else report.table(rows))
+        return
+    run = Run(runs_dir / (name or loaded.name))
+    options = Options(
+        data_dir=str(data_dir.resolve()) if data_dir else None,
+        cpus_per_trial=cpus_per_trial or loaded.resources.cpus_per_trial,
+        gpus_per_trial=share_of_gpu(gpus_per_trial or loaded.resources.gpus_per_trial),
+        concurrency=concurrency or loaded.resources.concurrency,
+        address=address,
+    )
+    start(loaded, run, options, quiet=quiet, time_budget=time_budget)
+    print_results(run, "json" if as_json else "table")
+
+
+def share_of_gpu(given: "str | float | None") -> "float | Literal['auto']":
+    from pilotstudy.errors import InputError
+
+    if given == "auto":
+        return "auto"
+    try:
+        share = float(given or 0)
+    except ValueError as error:
+        raise InputError(f"--gpus-per-trial {given}: give a number such as 0.25, or auto") from error
+    if share < 0 or (0 < share < 1 and abs(1 / share - round(1 / share)) > 1e-6) or (share > 1 and share % 1):
+        raise InputError(f"--gpus-per-trial {given}: give 1/k (0.5, 0.25, ..) or a whole number")
+    return share
+
+
+@app.command()
+def resume(
+    run: RunArgument, runs_dir: RunsDir = Path("runs"), time_budget: TimeBudget = None, quiet: Quiet = False
+) -> None:
+    """Go on with a run that was interrupted, or whose trials failed."""
+    from pilotstudy import running
+    from pilotstudy.runs import Run
+
+    found = Run.find(run, runs_dir)
+    running.resume(found, quiet=quiet, time_budget=time_budget)
+    print_results(found, "table")
+
+
+@app.command()
+def status(run: RunArgument, runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """How far a run is."""
+    from pilotstudy import report
+    from pilotstudy.runs import Run, progress_of
+
+    rows = progress_of(Run.find(run, runs_dir))
+    print(json.dumps(rows) if as_json else report.table(rows))
+
+
+@app.command("list")
+def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """All runs."""
+    from pilotstudy import report
+    from pilotstudy.runs import Run, overview
+
+    rows = [overview(run) for run in Run.all(runs_dir)]
+    print(json.dumps(rows) if as_json else report.table(rows) or f"no runs in {runs_dir}")
+
+
+@app.command()
+def stop(run: RunArgument, runs_dir: RunsDir = Path("runs")) -> None:
+    """Ask a run to save and end, wherever it runs; `resume` goes on from there."""
+    from pilotstudy.errors import InputError
+    from pilotstudy.files import write
+    from pilotstudy.progress import message
+    from pilotstudy.runs import Run
+
+    found = Run.find(run, runs_dir)
+    if not found.at_work():
+        raise InputError(f"run {found.name!r} is not at work")
+    write(found.files.stop, "")
+    message(f"asked {found.holder()} to stop; `pilotstudy resume {found.name}` goes on")
+
+
+@app.command()
+def show(study: StudyArgument, as_json: Json = False) -> None:
+    """A study as it would run, with every default filled in."""
+    from pilotstudy import report, spec
+
+    loaded = spec.load(study).model_dump()
+    print(json.dumps(loaded) if as_json else report.toml(loaded), end="\n" if as_json else "")
+
+
+@app.command()
+def plan(
+    study: StudyArgument,
+    trials: Trials = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    train_size: TrainSize = None,
+    set_: Set = None,
+    concurrency: Concurrency = None,
+    cpus_per_trial: CpusPerTrial = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """What a study would cost: its trials by phase and arm, timed with a few steps of each, and when it would end."""
+    from pilotstudy import report
+    from pilotstudy.planning import plan as make
+
+    loaded = study_with(study, trials, seeds, epochs, train_size, set_)
+    found = make(loaded, data_dir, concurrency, cpus_per_trial or loaded.resources.cpus_per_trial)
+    print(json.dumps(found) if as_json else report.plan_text(found))
