@@ -21,7 +21,8 @@ def within(
         raise InputError(f"run {run.name!r} has no row {str(against)!r}: {nearest(str(against), known)}")
     found: list[dict[str, Any]] = []
     for metric in names:
-        differences = [(row, evidence.difference(metric, row, against)) for row in evidence.rows if row != against]
+        rows = [row for row in evidence.rows if row != against and row.mode != "seeds"]
+        differences = [(row, evidence.difference(metric, row, against)) for row in rows]
         family = [(row, difference) for row, difference in differences if difference is not None]
         adjusted = statistics.holm([difference.p for _, difference in family])
         for (row, difference), p in zip(family, adjusted, strict=True):
@@ -40,7 +41,7 @@ def between(
     """
     loaded = [load(run, at, scaled=scaled) for run in runs]
     evidence = [Evidence(one, names) for one in loaded]
-    common = [row for row in evidence[0].rows if all(row in one.rows for one in evidence[1:])]
+    common = [row for row in evidence[0].rows if row.mode != "seeds" and all(row in e.rows for e in evidence[1:])]
     if not common:
         raise InputError(f"{', '.join(run.name for run in runs)} have no row in common")
     found: list[dict[str, Any]] = []

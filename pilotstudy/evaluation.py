@@ -1,29 +1,13 @@
 """The final evaluation: every metric, for each mode, at the last epoch and at the best on validation."""
 
 import copy
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pilotstudy import metrics
-from pilotstudy.arms import Mode
+from pilotstudy.tables import At, Predictions
 from pilotstudy.training import Trainer
-
-At = Literal["last", "best"]
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Logits [n, K] of one mode on one split, with the labels and the row numbers within the data set."""
-
-    at: At
-    mode: Mode
-    split: Literal["validation", "test"]
-    rows: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    logits: NDArray[np.float32]
 
 
 def predict(trainer: Trainer) -> list[Predictions]:

@@ -15,6 +15,7 @@ from pilotstudy.results import Results
 from pilotstudy.runs import Run
 from pilotstudy.statements import Row
 from pilotstudy.statistics import Estimate, Sample
+from pilotstudy.tables import Predictions
 
 PAPER_METRICS = ("accuracy", "nll", "ece")
 
@@ -31,21 +32,29 @@ class Loaded:
     floors: dict[Row, float]  # the ECE's noise floor, mean over seeds
 
 
-def load(run: Run, at: str = "last", *, scaled: bool = False) -> Loaded:
+Stored = list[tuple[dict[str, Any], list[Predictions]]]
+
+
+def read(run: Run) -> Stored:
+    """The finished trials outside the search, as rows of the table of trials, with their predictions."""
+    trials = Results(run.files).trials.to_pylist()
+    wanted = [trial for trial in trials if trial["phase"] != "search" and trial["status"] == "finished"]
+    return [(trial, tables.load_predictions(run.files.trial(trial["key"]).predictions)) for trial in wanted]
+
+
+def load(run: Run, at: str = "last", *, scaled: bool = False, stored: Stored | None = None) -> Loaded:
     """All rows of a run, the ensembles included. `scaled`: after temperature scaling fitted on validation."""
     rows: dict[Row, Predicted] = {}
     validation: dict[Row, Predicted] = {}
     labels: dict[str, Labels] = {}
     floors: dict[Row, list[float]] = {}
-    for trial in Results(run.files).trials.to_pylist():
-        if trial["phase"] == "search" or trial["status"] != "finished":
-            continue
+    for trial, predictions in read(run) if stored is None else stored:
         temperatures = {e["mode"]: e["temperature"] for e in trial["evaluations"] if e["at"] == at and e["scaled"]}
         for found in trial["evaluations"]:
             if (found["at"], found["split"], found["scaled"]) == (at, "test", scaled):
                 row = Row(trial["arm"], found["mode"], trial["phase"])
                 floors.setdefault(row, []).append(found["ece_noise_floor"])
-        for some in tables.load_predictions(run.files.trial(trial["key"]).predictions):
+        for some in predictions:
             if some.at != at:
                 continue
             row = Row(trial["arm"], some.mode, trial["phase"])
@@ -118,7 +127,8 @@ class Evidence:
     def figure(self, metric: str, row: Row) -> Estimate:
         found = statistics.contrast([(1.0, self.samples[metric][row])], [row.phase])
         assert found
-        return found
+        most = np.inf if metric in ("nll", "entropy", "brier") else 1.0
+        return replace(found, low=max(found.low, 0.0), high=min(found.high, most))
 
     def contrast(self, metric: str, terms: Sequence[tuple[float, Row]], constant: float = 0.0) -> Estimate | None:
         """Σ coefficient · figure + constant; rows of the same phase are paired by seed."""

@@ -58,14 +58,14 @@ def methods(run: Run) -> str:
     frozen, study, given = run.frozen(), run.study(), evidence.budget(run)
     made = frozen["provenance"]
     versions = ", ".join(f"{name} {version}" for name, version in made["packages"].items() if version)
-    size = f", of which a class-balanced subset of {study.data.train_size:,} was used" if study.data.train_size else ""
+    subset = f"a class-balanced subset of {study.data.train_size:,} images of " if study.data.train_size else ""
     text = (
-        f"All networks ({study.network.name}) were trained on {study.data.name} with inputs "
-        f"{'in [0, 1]' if study.data.scaling == 'unit' else 'standardised by channel'}{size}; "
+        f"All networks ({study.network.name}) were trained on {subset}{study.data.name} with inputs "
+        f"{'in [0, 1]' if study.data.scaling == 'unit' else 'standardised by channel'}; "
         f"{study.data.validation:,} training images were held out, stratified, for validation. Training used Adam "
         f"(learning rate {study.training.learning_rate:g}, batches of {study.training.batch_size}) for "
-        f"{study.training.epochs} epochs. Each of {len(study.arms)} methods was trained at fixed settings with {len(study.seeds)} seeds "
-        f"({', '.join(map(str, study.seeds))})"
+        f"{study.training.epochs} epochs. Each of {len(study.arms)} methods was trained at fixed "
+        f"settings with {len(study.seeds)} seeds ({', '.join(map(str, study.seeds))})"
     )
     if given["search_trials"]:
         each = min(given["search_trials"].values())

@@ -54,6 +54,7 @@ class RunFiles:
         self.predictions = folder / "predictions"
         self.proposals = folder / "search"
         self.checkpoints = folder / "checkpoints"  # of trials that are under way
+        self.dashboard = folder / "dashboard.html"
         self.lock = folder / "lock"
         self.stop = folder / "stop"
         self.log = folder / "log.txt"

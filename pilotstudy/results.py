@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from pilotstudy import tables
 from pilotstudy.files import RunFiles
@@ -45,6 +44,12 @@ EVALUATION = [
     *(pa.field(name, pa.float64()) for name in METRICS),
 ]
 
+RELIABILITY = [
+    pa.field("count", pa.int32()),
+    pa.field("confidence", pa.float32()),  # null where a bin is empty
+    pa.field("accuracy", pa.float32()),
+]
+
 TRIALS = pa.schema(
     [
         pa.field("phase", pa.string()),  # arms, search, confirm
@@ -61,6 +66,7 @@ TRIALS = pa.schema(
         pa.field("best_epoch", pa.int32()),
         pa.field("training_seconds", pa.float64()),
         pa.field("evaluations", pa.list_(pa.struct(EVALUATION))),
+        pa.field("reliability", pa.list_(pa.struct(RELIABILITY))),  # of validation, point prediction, last epoch
     ]
 )
 
@@ -79,6 +85,7 @@ def save_trials(files: RunFiles, items: "Iterable[Item]") -> None:
             "settings": json.dumps(item.trial.settings),
             **{name: item.result.get(name) for name in ("error", "epochs", "best_epoch", "training_seconds")},
             "evaluations": item.result.get("evaluations", []),
+            "reliability": item.result.get("validation_reliability", []),
         }
         for item in items
     ]
@@ -94,7 +101,9 @@ class Results:
     @property
     def trials(self) -> pa.Table:
         """A row for each place in the plan; two places with the same key are the same trial."""
-        return pq.read_table(self.files.trials) if self.files.trials.exists() else TRIALS.empty_table()
+        if not self.files.trials.exists():
+            return TRIALS.empty_table()
+        return ds.dataset(self.files.trials, schema=TRIALS).to_table()  # what an earlier version lacks is null
 
     @property
     def evaluations(self) -> pa.Table:

@@ -70,7 +70,7 @@ class ArmSearch:
         if figures is None:
             self.study.tell(number, state=TrialState.PRUNED if stopped_early else TrialState.FAIL)
             return
-        frozen = self.study.trials[number]
+        frozen = self.study.get_trials(deepcopy=False)[number]
         trial = optuna.trial.Trial(self.study, frozen._trial_id)
         trial.set_user_attr("accuracy", figures["accuracy"])
         if self.options.accuracy_floor:

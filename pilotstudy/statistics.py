@@ -15,11 +15,12 @@ With one seed it holds for that network only.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 from scipy.optimize import brentq
 
 from pilotstudy import metrics
@@ -177,21 +178,44 @@ class Estimate:
     value: float
     low: float
     high: float
-    p: float
     seeds: int  # the fewest of the rows in it
-    deviation: float | None  # sample deviation over seeds; None with one seed
     points_variance: float  # of the test points, not of what seeds do to them
-    seeds_variance: float  # of one seed
+    of_seeds: tuple[tuple[float, int], ...]  # (variance of the mean over seeds, degrees of freedom) of each group
 
     @property
     def sign(self) -> int:
         """1 or −1 where the interval lies on one side of 0, else 0."""
         return int(self.low > 0) - int(self.high < 0)
 
+    @property
+    def seeds_variance(self) -> float:
+        """Of one seed."""
+        return sum(variance * (df + 1) for variance, df in self.of_seeds)
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample deviation over seeds; None with one seed."""
+        return float(np.sqrt(self.seeds_variance)) if self.seeds > 1 else None
+
+    @cached_property
+    def p(self) -> float:
+        """The level at which the interval just touches 0."""
+        size, smallest = abs(self.value), 1e-12
+        if size == 0 or (self.points_variance == 0 and not any(variance > 0 for variance, _ in self.of_seeds)):
+            return float(size == 0)
+
+        def beyond(log_tail: float) -> float:
+            return half_width(self.points_variance, self.of_seeds, np.exp(log_tail)) - size
+
+        if beyond(np.log(smallest)) <= 0:
+            return 2 * smallest
+        return float(2 * np.exp(brentq(beyond, np.log(smallest), np.log(0.5))))
+
 
 def half_width(points: float, seeds: Sequence[tuple[float, int]], tail: float) -> float:
     """Half the interval that leaves `tail` on each side. `seeds`: (variance, degrees of freedom) of each group."""
-    square = stats.norm.isf(tail) ** 2 * points + sum(stats.t.isf(tail, df) ** 2 * v for v, df in seeds if v > 0)
+    square = special.ndtri(tail) ** 2 * points
+    square += sum(special.stdtrit(df, tail) ** 2 * variance for variance, df in seeds if variance > 0)
     return float(np.sqrt(square))
 
 
@@ -210,28 +234,7 @@ def estimate(groups: Sequence[tuple[Array, Array]], constant: float = 0.0) -> Es
     points = max(points, 0.0)
     half = half_width(points, seeds, (1 - LEVEL) / 2)
     fewest = min(len(values) for values, _ in groups)
-    of_one = sum(v * (df + 1) for v, df in seeds)
-    return Estimate(
-        value,
-        value - half,
-        value + half,
-        _p_value(value, points, seeds),
-        fewest,
-        float(np.sqrt(of_one)) if fewest > 1 else None,
-        points,
-        of_one,
-    )
-
-
-def _p_value(value: float, points: float, seeds: Sequence[tuple[float, int]]) -> float:
-    """The level at which the interval just touches 0."""
-    if value == 0 or (points == 0 and not any(v > 0 for v, _ in seeds)):
-        return float(value == 0)
-    smallest = 1e-12
-    if half_width(points, seeds, smallest) <= abs(value):
-        return 2 * smallest
-    at = brentq(lambda log: half_width(points, seeds, np.exp(log)) - abs(value), np.log(smallest), np.log(0.5))
-    return float(2 * np.exp(at))
+    return Estimate(value, value - half, value + half, fewest, points, tuple(seeds))
 
 
 def contrast(terms: Sequence[tuple[float, Sample]], groups: Sequence[Any], constant: float = 0.0) -> Estimate | None:
@@ -277,6 +280,6 @@ def seeds_needed(found: Estimate, power: float = 0.8, most: int = 1000) -> int |
     for n in range(2, most):
         half = half_width(found.points_variance, [(found.seeds_variance / n, n - 1)], tail)
         spread = np.sqrt(found.points_variance + found.seeds_variance / n)
-        if abs(found.value) >= half + float(stats.norm.ppf(power)) * spread:
+        if abs(found.value) >= half + special.ndtri(power) * spread:
             return n
     return None

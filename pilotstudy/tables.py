@@ -2,17 +2,34 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from pilotstudy.evaluation import Predictions
+from pilotstudy.arms import Mode
 from pilotstudy.files import write
 
 VERSION = 1
+
+At = Literal["last", "best"]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Logits [n, K] of one mode on one split, with the labels and the row numbers within the data set."""
+
+    at: At
+    mode: Mode
+    split: Literal["validation", "test"]
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    logits: NDArray[np.float32]
+
 
 EPOCHS = pa.schema(
     [

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pilotstudy import paper, report
+from pilotstudy import paper, report, statistics
 from pilotstudy.errors import InputError
-from pilotstudy.evidence import PAPER_METRICS, Evidence, load
+from pilotstudy.evidence import PAPER_METRICS, Evidence, Stored, load
 from pilotstudy.metrics import BINS
 from pilotstudy.runs import Run
 from pilotstudy.statements import Row
@@ -70,16 +70,19 @@ def build(
     names: Sequence[str] = PAPER_METRICS,
     at: str = "last",
     scaled: bool = False,
+    stored: Stored | None = None,
+    resamples: int = statistics.RESAMPLES,
 ) -> Table:
+    """`stored`: what `evidence.read` gave, where several tables are made of it."""
     study = run.study()
     place = study.network.name, study.data.name
     printed = paper.rows(*place)
     if like_paper and not printed:
         known = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.figures())
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(known)}")
-    loaded = load(run, at, scaled=scaled)
-    evidence = Evidence(loaded, names)
-    own = evidence.rows
+    loaded = load(run, at, scaled=scaled, stored=stored)
+    evidence = Evidence(loaded, names, resamples)
+    own = [row for row in evidence.rows if row.mode != "seeds"]  # those are for `ensembles`
     rows = [Row(*found) for found in printed] + [r for r in own if r.phase == "confirm"] if like_paper else order(own)
     shown = [row for row in rows if row in own]
     best = {name: evidence.best(name, shown) for name in names}
@@ -101,9 +104,8 @@ def build(
 
 
 def order(rows: Sequence[Row]) -> list[Row]:
-    """Networks as they are, then sampled, then ensembles; tuned arms last."""
-    modes = ("point", "mc", "ensemble", "seeds")
-    return sorted(rows, key=lambda row: (row.phase == "confirm" and row.mode != "seeds", modes.index(row.mode)))
+    """Networks as they are, then sampled, then the ensemble; tuned arms last."""
+    return sorted(rows, key=lambda row: (row.phase == "confirm", ("point", "mc", "ensemble").index(row.mode)))
 
 
 def notes(lines: Sequence[Line], like_paper: bool) -> list[str]:

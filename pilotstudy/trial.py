@@ -86,12 +86,14 @@ class TrialRun:
             result |= {"status": "diverged", "epochs": self.diverged, "evaluations": []}
         else:
             predictions = predict(trainer)
+            validation = next(some for some in predictions if (some.at, some.mode) == ("last", "point"))
             tests = (some for some in predictions if some.split == "test")
             result |= {
                 "status": "finished",
                 "epochs": trainer.epoch,
                 "best_epoch": trainer.best.epoch,
                 "evaluations": evaluate(predictions),
+                "validation_reliability": reliability(validation),
                 "reliability": [{"at": some.at, "mode": some.mode, "bins": reliability(some)} for some in tests],
             }
             if files:

@@ -157,3 +157,52 @@ def export(
     from pilotstudy.runs import Run
 
     message(f"{write(Run.find(run, runs_dir), output)} files in {output}")
+
+
+@app.command()
+def dashboard(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Default: dashboard.html in the run folder.")
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve it on localhost and update it while the study runs.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --live; 0 takes a free one.")] = 8266,
+    all_: Annotated[bool, typer.Option("--all", help="A page for every run, and an index of them.")] = False,
+    runs_dir: RunsDir = Path("runs"),
+    quiet: Quiet = False,
+) -> None:
+    """A page that tells the story of a study: one HTML file that opens anywhere, with no network."""
+    from pilotstudy.dashboard import page
+    from pilotstudy.errors import InputError
+    from pilotstudy.runs import Run
+
+    if (run is None) != all_ or (all_ and live):
+        raise InputError("give a run, with or without --live, or --all")
+    if run is None:
+        print(page.save_index(Run.all(runs_dir), runs_dir, output))
+        return
+    found = Run.find(run, runs_dir)
+    if not live:
+        print(page.save(found, output))
+        return
+    serve(found, port)
+
+
+def serve(run: "Run", port: int) -> None:
+    from pilotstudy.dashboard.live import server
+    from pilotstudy.errors import InputError
+    from pilotstudy.progress import message
+
+    try:
+        serving = server(run, port)
+    except OSError as error:
+        raise InputError(f"port {port} is taken: give another with --port") from error
+    print(f"http://127.0.0.1:{serving.server_address[1]}/", flush=True)
+    message("Ctrl-C ends the server; the run goes on")
+    with serving:
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            return

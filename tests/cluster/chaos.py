@@ -40,7 +40,7 @@ arms = ["pilot-a-aug", "dropout"]
 trials = 6
 confirm_seeds = 1
 [resources]
-checkpoint_seconds = 0
+checkpoint_seconds = 0.3
 """
 VICTIMS = ("driver", "actor", "raylet", "interrupt", "checkpoints")
 

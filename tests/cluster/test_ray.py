@@ -98,7 +98,8 @@ def test_ctrl_c_and_stop_and_a_second_process(folder):
     assert second.returncode == 7
     assert f"process {process.pid} on " in second.stderr
     assert second.stderr.count("\n") == 1
-    assert json.loads(pilotstudy(folder, "list", "--json").stdout)[0]["state"] == "running"
+    states = {row["run"]: row["state"] for row in json.loads(pilotstudy(folder, "list", "--json").stdout)}
+    assert (states["calm"], states["whole"]) == ("running", "done")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert "resume" in (folder / "calm.log").read_text().splitlines()[-1]

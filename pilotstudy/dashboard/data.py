@@ -1,0 +1,492 @@
+"""Everything that a run's page shows, as plain data: the same results give the same data.
+
+It reads Parquet files and the frozen study, and nothing else, so that it can never disturb a run.
+"""
+
+import base64
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from pilotstudy import arms, claims, evidence, metrics, paper, report, search, statistics, tables, tabulate
+from pilotstudy.errors import InputError
+from pilotstudy.metrics import Array
+from pilotstudy.results import Results, optimism
+from pilotstudy.runs import Run, overview, progress_of
+from pilotstudy.spec import Study
+from pilotstudy.statements import Row
+
+OBJECTIVES = ("nll", "accuracy", "ece", "brier")
+CURVES = ("validation_nll", "validation_accuracy", "validation_ece")
+LEARNING = ("validation_nll", "validation_accuracy", "validation_ece", "validation_entropy", "train_loss")
+DGM = ("reconstruction", "kl", "hyperprior", "gradient_norm")
+ENTROPY_BINS = 25
+COVERAGE_STEPS = 50
+RESAMPLES = 1000  # for the page's intervals
+
+
+def page_data(run: Run) -> dict[str, Any]:
+    """One JSON-able value for each section of the page."""
+    study, results = run.study(), Results(run.files)
+    trials = results.trials.to_pylist()
+    stored = evidence.read(run)
+    curves = Curves(run, [trial["key"] for trial in trials])
+    return {
+        "run": overview(run) | {"title": study.title, "phases": progress_of(run)},
+        "answer": answer(run, study, stored),
+        "table": table(run, study, stored),
+        "calibration": calibration(run, study, stored),
+        "search": searches(study, trials, results),
+        "training": training(study, trials, curves),
+        "trials": trial_columns(study, trials, curves),
+        "made": how_it_was_made(run, study),
+    }
+
+
+# The answer
+
+
+def answer(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
+    """Which row is best in what, whether that is real, and the verdicts."""
+    if not stored:
+        return {"sentences": ["No trial has finished yet, so there is nothing to say."], "cards": [], "claims": []}
+    found = evidence.Evidence(evidence.load(run, stored=stored), evidence.PAPER_METRICS, RESAMPLES)
+    rows = [row for row in found.rows if row.mode != "seeds"]
+    cards = [card(found, metric, rows) for metric in evidence.PAPER_METRICS]
+    sentences = [one["says"] for one in cards]
+    pilot, vanilla = Row("pilot-a-aug"), Row("vanilla")
+    if pilot in rows and vanilla in rows:
+        sentences.append(against(found, pilot, vanilla))
+    judged = claims.rows(claims.judge_all(run))
+    if judged:
+        counts = {v: sum(one["verdict"] == v for one in judged) for v in ("holds", "fails", "undecided", "not tested")}
+        told = [f"{number} {'hold' if v == 'holds' and number != 1 else v}" for v, number in counts.items() if number]
+        sentences.append(f"Of {len(judged)} claims, {', '.join(told)}.")
+    return {"sentences": sentences, "cards": cards, "claims": judged}
+
+
+def card(found: evidence.Evidence, metric: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """The best row in one metric."""
+    head = {"accuracy": "accuracy", "nll": "likelihood (NLL)", "ece": "calibration (ECE)"}[metric]
+    really, near = found.best(metric, rows)
+    leader = really or near[0]
+    figure = found.figure(metric, leader)
+    others = [tabulate.label(row) for row in near if row != leader]
+    if really:
+        real = "better than every other row"
+    elif len(rows) == 1:
+        real = "the only row"
+    elif figure.seeds < 2:
+        real = "of one seed, which tells nothing of others"
+    else:
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        real = f"but {shown} cannot be told from it at this size"
+    return {
+        "metric": metric,
+        "head": f"Best {head}",
+        "row": str(leader),
+        "label": tabulate.label(leader),
+        "value": figure.value,
+        "low": figure.low,
+        "high": figure.high,
+        "real": really is not None,
+        "says": f"{tabulate.label(leader)} has the best {head}, {figure.value:.3f}, {real}.",
+    }
+
+
+def against(found: evidence.Evidence, ours: Row, theirs: Row) -> str:
+    """How one row compares with another, in words."""
+    parts = []
+    for metric in evidence.PAPER_METRICS:
+        difference = found.difference(metric, ours, theirs)
+        if difference is None:
+            continue
+        one, other = (found.figure(metric, row).value for row in (ours, theirs))
+        name = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}[metric]
+        sure = "" if difference.sign else " (no difference can be seen at this size)"
+        parts.append(f"{name} {one:.3f} against {other:.3f}{sure}")
+    return f"{tabulate.label(ours)} beside {tabulate.label(theirs)}: {'; '.join(parts)}."
+
+
+# The table
+
+
+def table(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
+    """Rows for each epoch, with and without temperature scaling."""
+    beside = bool(paper.rows(study.network.name, study.data.name))
+    variants: dict[str, list[dict[str, Any]]] = {}
+    notes: list[str] = []
+    for at in "last", "best":
+        for scaled in False, True:
+            name = f"{at}{'-scaled' if scaled else ''}"
+            variants[name] = []
+            if stored:
+                built = tabulate.build(run, like_paper=beside, at=at, scaled=scaled, stored=stored, resamples=RESAMPLES)
+                variants[name] = [
+                    rounded(row) | {"label": tabulate.label(line.row)}
+                    for row, line in zip(tabulate.rows(built), built.lines, strict=True)
+                ]
+                notes = notes or built.notes
+    return {"variants": variants, "paper": beside, "notes": notes}
+
+
+def rounded(value: Any, digits: int = 5) -> Any:
+    """Floats with few digits, for a small page."""
+    if isinstance(value, dict):
+        return {name: rounded(entry, digits) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(entry, digits) for entry in value]
+    if isinstance(value, float):
+        return None if not np.isfinite(value) else float(f"{value:.{digits}g}")
+    return value
+
+
+# Calibration
+
+
+def calibration(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
+    """Reliability, entropies and risk against coverage of every row, over seeds."""
+    if not stored:
+        return {"rows": [], "bins": metrics.BINS, "points": 0, "most_entropy": 0}
+    loaded = evidence.load(run, stored=stored)
+    classes = next(iter(next(iter(loaded.rows.values())).values())).shape[1]
+    most = float(np.log(classes))
+    rows = []
+    for row, predicted in loaded.rows.items():
+        if row.mode == "seeds":
+            continue
+        points = [statistics.Points(log_p, loaded.labels) for log_p in predicted.values()]
+        rows.append(
+            {
+                "row": str(row),
+                "label": tabulate.label(row),
+                "mode": row.mode,
+                "phase": row.phase,
+                "seeds": len(points),
+                "accuracy": mean([p.correct.mean() for p in points]),
+                "confidence": mean([p.confidence.mean() for p in points]),
+                "ece": mean([metrics.binned(p.confidence, p.correct).expected_error for p in points]),
+                "floor": loaded.floors.get(row),
+                "width": reliability(points, equal_mass=False),
+                "mass": reliability(points, equal_mass=True),
+                "entropy": entropies(points, most),
+                "risk": risk_coverage(points),
+            }
+        )
+    found = {"rows": rows, "bins": metrics.BINS, "points": len(loaded.labels), "most_entropy": most}
+    return dict(rounded(found, 4))
+
+
+def mean(values: Sequence[Any]) -> float:
+    return float(np.mean(values))
+
+
+def reliability(points: Sequence[statistics.Points], *, equal_mass: bool) -> dict[str, list[float | None]]:
+    """By bin: the mean over seeds of its bounds, accuracy, confidence and count, and the seeds' range of accuracy."""
+    bins = [metrics.binned(p.confidence, p.correct, equal_mass=equal_mass) for p in points]
+    accuracy = np.stack([one.accuracy for one in bins])
+    confidence = np.stack([one.confidence for one in bins])
+    count = np.stack([one.count for one in bins])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a bin that is empty for every seed
+        parts = {
+            "accuracy": np.nanmean(accuracy, 0),
+            "low": np.nanmin(accuracy, 0),
+            "high": np.nanmax(accuracy, 0),
+            "confidence": np.nanmean(confidence, 0),
+        }
+    parts |= {
+        "lower": np.mean([one.lower for one in bins], 0),
+        "upper": np.mean([one.upper for one in bins], 0),
+        "count": count.mean(0),
+    }
+    return {name: [None if np.isnan(v) else float(v) for v in values] for name, values in parts.items()}
+
+
+def entropies(points: Sequence[statistics.Points], most: float) -> list[float]:
+    """The share of test points in each of ENTROPY_BINS bins from 0 to ln K."""
+    counts = [np.histogram(metrics.entropies(p.p), ENTROPY_BINS, (0, most + 1e-9))[0] / len(p.labels) for p in points]
+    return [float(v) for v in np.mean(counts, 0)]
+
+
+def risk_coverage(points: Sequence[statistics.Points]) -> list[float]:
+    """The error rate among the most confident 2 %, 4 %, .. 100 % of the points."""
+    n = len(points[0].labels)
+    at = np.maximum(np.ceil(np.arange(1, COVERAGE_STEPS + 1) / COVERAGE_STEPS * n).astype(int), 1) - 1
+    return [float(v) for v in np.mean([metrics.selective_risk(p.confidence, p.correct)[at] for p in points], 0)]
+
+
+# The search
+
+
+def searches(study: Study, trials: Sequence[dict[str, Any]], results: Results) -> dict[str, Any]:
+    """For each searched arm: its parameters, what matters for reaching the best, the paper's settings, the winner."""
+    found: dict[str, Any] = {}
+    options = study.search
+    for arm in options.arms if options and options.trials else ():
+        space = arms.get(arm).space
+        at = [i for i, trial in enumerate(trials) if (trial["phase"], trial["arm"]) == ("search", arm)]
+        confirmed = [trial for trial in trials if (trial["phase"], trial["arm"]) == ("confirm", arm)]
+        winner = None
+        if confirmed:
+            winner = next((i for i in at if trials[i]["settings"] == confirmed[0]["settings"]), None)
+        found[arm] = {
+            "parameters": [
+                {"name": name, "log": not isinstance(s, arms.Choice) and s.log, "choice": isinstance(s, arms.Choice)}
+                for name, s in space.items()
+            ],
+            "paper": next((i for i in at if trials[i]["number"] == 0), None),
+            "confirmed": winner,
+            "importance": importance(study, arm, [trials[i] for i in at]),
+        }
+    objectives = list(options.objectives) if options else []
+    return {
+        "arms": found,
+        "objectives": objectives,
+        "floor": options.accuracy_floor if options else 0,
+        "optimism": rounded(optimism(results, objectives[0])) if objectives else [],
+    }
+
+
+def importance(study: Study, arm: str, trials: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """PED-ANOVA: for each objective of the search, how much each parameter matters for reaching the best trials."""
+    distributions = search.distributions(arms.get(arm).space, study.arms[arm])
+    found: dict[str, dict[str, float]] = {}
+    for objective in study.search.objectives if study.search else ():
+        optuna_study = optuna.create_study(direction="maximize" if objective == "accuracy" else "minimize")
+        for trial in trials:
+            figures = validation(trial)
+            if figures:
+                settings = json.loads(trial["settings"])
+                params = {name: settings[name] for name in distributions}
+                optuna_study.add_trial(
+                    optuna.trial.create_trial(params=params, distributions=distributions, value=figures[objective])
+                )
+        if len(optuna_study.trials) < 4:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            try:
+                scores = optuna.importance.get_param_importances(optuna_study, evaluator=evaluator)
+            except (ValueError, RuntimeError):  # too few different trials
+                continue
+        found[objective] = {name: round(float(score), 4) for name, score in scores.items()}
+    return found
+
+
+def validation(trial: dict[str, Any]) -> dict[str, float] | None:
+    """The validation figures of a trial: point prediction, last epoch."""
+    for row in trial["evaluations"]:
+        if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "validation", False):
+            return {name: row[name] for name in OBJECTIVES}
+    return None
+
+
+# Training
+
+
+class Curves:
+    """The epochs of all trials, read together: thousands of small files would take long one by one."""
+
+    def __init__(self, run: Run, keys: Sequence[str]):
+        there = {path.stem: str(path) for path in run.files.epochs.glob("*.parquet")}
+        paths = sorted({there[key] for key in keys if key in there})
+        self.of: dict[str, slice] = {}
+        self.columns: dict[str, Array] = {}
+        self.layers: list[list[float] | None] = []
+        if not paths:
+            return
+        names = [*dict.fromkeys(("epoch", *CURVES, *LEARNING, *DGM))]
+        wanted = [*names, "imputation_error", "__filename"]
+        found = ds.dataset(paths, schema=tables.EPOCHS, format="parquet").to_table(columns=wanted)
+        found = found.append_column("order", [np.arange(len(found))])
+        found = found.sort_by([("__filename", "ascending"), ("order", "ascending")])
+        file = found["__filename"].combine_chunks().dictionary_encode()
+        starts = np.flatnonzero(np.r_[True, np.diff(file.indices.to_numpy()) != 0])
+        for start, end in zip(starts, [*starts[1:], len(found)], strict=True):
+            key = Path(found["__filename"][int(start)].as_py()).stem
+            self.of[key] = slice(int(start), int(end))
+        self.columns = {name: found[name].to_numpy().astype(float) for name in names}
+        self.layers = found["imputation_error"].to_pylist()
+
+    def get(self, key: str, name: str) -> Array:
+        return self.columns[name][self.of[key]] if key in self.of else np.zeros(0)
+
+
+def training(study: Study, trials: Sequence[dict[str, Any]], curves: Curves) -> dict[str, Any]:
+    """Learning curves of each arm over its seeds (mean and range), and the DGM's terms."""
+    lines = []
+    for phase in "arms", "confirm":
+        for arm in study.arms:
+            keys = [t["key"] for t in trials if (t["phase"], t["arm"]) == (phase, arm) and t["key"] in curves.of]
+            if keys:
+                row = Row(arm, "point", phase)
+                lines.append(
+                    {
+                        "row": str(row),
+                        "label": tabulate.label(row),
+                        "phase": phase,
+                        "curves": {name: band([curves.get(key, name) for key in keys]) for name in LEARNING},
+                        "dgm": dgm(keys, curves),
+                        "turn": turning_point([curves.get(key, "validation_nll") for key in keys]),
+                    }
+                )
+    return {"rows": rounded(lines, 4)}
+
+
+def band(values: Sequence[Array]) -> dict[str, list[float]] | None:
+    """Mean, lowest and highest over seeds, for as many epochs as all of them have."""
+    epochs = min(map(len, values))
+    stacked = np.stack([one[:epochs] for one in values])
+    if not epochs or np.isnan(stacked).all():
+        return None
+    return {"mean": stacked.mean(0).tolist(), "low": stacked.min(0).tolist(), "high": stacked.max(0).tolist()}
+
+
+def dgm(keys: Sequence[str], curves: Curves) -> dict[str, Any] | None:
+    """The DGM's terms over seeds, and the imputation error of each layer."""
+    found: dict[str, Any] = {name: band([curves.get(key, name) for key in keys]) for name in DGM}
+    if all(value is None for value in found.values()):
+        return None
+    by_seed = [curves.layers[curves.of[key]] for key in keys]
+    epochs = min(map(len, by_seed))
+    depth = max((len(errors or []) for seed in by_seed for errors in seed), default=0)
+    table = np.full((len(keys), epochs, depth), np.nan)
+    for s, seed in enumerate(by_seed):
+        for e, errors in enumerate(seed[:epochs]):
+            table[s, e, : len(errors or [])] = [np.nan if v is None else v for v in errors or []]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found["imputation_error"] = np.nanmean(table, 0).T.tolist()
+    return found
+
+
+def turning_point(values: Sequence[Array]) -> int | None:
+    """The epoch from which the mean validation NLL only gets worse by more than a tenth: where overfitting starts."""
+    found = band(values)
+    if found is None or len(found["mean"]) < 3:
+        return None
+    curve = np.array(found["mean"])
+    lowest = int(curve.argmin())
+    return lowest + 1 if curve[-1] > 1.1 * curve[lowest] else None
+
+
+# Trials
+
+
+def trial_columns(study: Study, trials: Sequence[dict[str, Any]], curves: Curves) -> dict[str, Any]:
+    """A column for each thing there is to know of a trial; curves and reliability packed as small whole numbers."""
+    settings = [json.loads(trial["settings"]) for trial in trials]
+    names = dict.fromkeys(name for one in settings for name in one)
+    figures = [validation(trial) or {} for trial in trials]
+    columns: dict[str, Any] = {
+        name: [trial[name] for trial in trials]
+        for name in ("phase", "arm", "number", "seed", "status", "epochs", "best_epoch", "error", "reused", "retries")
+    }
+    columns["seconds"] = [trial["training_seconds"] and round(trial["training_seconds"], 1) for trial in trials]
+    columns |= {name: [rounded(figure.get(name), 4) for figure in figures] for name in OBJECTIVES}
+    lengths = [curves.of[t["key"]].stop - curves.of[t["key"]].start if t["key"] in curves.of else 0 for t in trials]
+    return {
+        "columns": columns,
+        "settings": {name: [rounded(one.get(name), 4) for one in settings] for name in names},
+        "lengths": lengths,
+        "curves": {
+            name: packed(np.concatenate([np.zeros(0), *(curves.get(trial["key"], name) for trial in trials)]))
+            for name in CURVES
+        },
+        "reliability": packed_bins([trial["reliability"] or [] for trial in trials]),
+    }
+
+
+def packed(values: Array) -> dict[str, Any]:
+    """Numbers as 16-bit steps between their extremes; 65535 is none."""
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    steps = np.round((np.clip(values, low, high) - low) / ((high - low) or 1) * 65534)
+    steps = np.where(np.isfinite(values), steps, 65535).astype("<u2")
+    return {"low": low, "high": high, "data": encode(steps)}
+
+
+def packed_bins(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, str]:
+    """Counts as 16-bit numbers, accuracy and confidence in 254ths (255: an empty bin); no bins, all zeros."""
+    shape = (len(trials), metrics.BINS)
+    count, accuracy, confidence = np.zeros(shape, "<u2"), np.full(shape, 255, "u1"), np.full(shape, 255, "u1")
+    for row, bins in enumerate(trials):
+        for m, one in enumerate(bins):
+            if one["count"]:
+                count[row, m] = min(one["count"], 65535)
+                accuracy[row, m], confidence[row, m] = (round(254 * one[name]) for name in ("accuracy", "confidence"))
+    return {"count": encode(count), "accuracy": encode(accuracy), "confidence": encode(confidence)}
+
+
+def encode(values: NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
+
+
+# How it was made
+
+
+def how_it_was_made(run: Run, study: Study) -> dict[str, Any]:
+    frozen = run.frozen()
+    given = evidence.budget(run)
+    made = frozen["provenance"]
+    budget = [
+        {
+            "arm": arm,
+            "seeds": given["seeds"],
+            "epochs": given["epochs"],
+            "search trials": given["search_trials"].get(arm, 0),
+            "fresh seeds": given["confirm_seeds"] if arm in given["search_trials"] else 0,
+        }
+        for arm in study.arms
+    ]
+    command = frozen["history"][-1]["command"]
+    return {
+        "study": report.toml(frozen["study"]),
+        "command": " ".join(["pilotstudy", *command[1:]]),
+        "started": frozen["history"][0]["at"],
+        "starts": len(frozen["history"]),
+        "fingerprint": frozen["fingerprint"],
+        "packages": made["packages"] | {"python": made["python"]},
+        "code": {"version": made["code_version"], "commit": made["git_commit"]},
+        "machine": made["machine"],
+        "budget": budget,
+        "doubts": list(paper.GENERAL) if paper.rows(study.network.name, study.data.name) else [],
+    }
+
+
+def safe(run: Run) -> dict[str, Any]:
+    """`page_data`, or what is wrong, for a page that must go on while a run's files are being written."""
+    try:
+        return page_data(run)
+    except (InputError, OSError, ValueError) as error:
+        return {"problem": " ".join(str(error).split())}
+
+
+# The index of all runs
+
+
+def index_row(run: Run, content: dict[str, Any]) -> dict[str, Any]:
+    """What the index says of a run: its state, its best figures, and every row of its table."""
+    known = overview(run)
+    rows = content.get("table", {}).get("variants", {}).get("last", [])
+    kept = ("row", "label", "seeds", *(f"{m}{s}" for m in evidence.PAPER_METRICS for s in ("", "_sd", "_low", "_high")))
+    return known | {
+        "title": run.study().title,
+        "problem": content.get("problem", ""),
+        "best": [{name: card[name] for name in ("metric", "label", "value", "real")} for card in cards_of(content)],
+        "rows": [{name: row[name] for name in kept} for row in rows if row["nll"] is not None],
+    }
+
+
+def cards_of(content: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = content.get("answer", {}).get("cards", [])
+    return found
