@@ -61,7 +61,9 @@ function figure(parent, { id, title, reading, controls = [], draw, numbers, afte
     const [traces, arrangement, config = {}] = draw(plot);
     if (!traces.length) { plot.replaceChildren(h("p", { class: "quiet" }, empty)); plot.dataset.drawn = "1"; return; }
     if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
+    plot.busy = true; // what Plotly tells of its own redrawing is no selection
     await Plotly.react(plot, traces, { height, ...arrangement }, { ...CONFIG, ...config });
+    plot.busy = false;
     plot.dataset.drawn = "1";
     if (details.open) fillNumbers();
     if (after) after(plot);
@@ -241,8 +243,8 @@ const kind = () => (many() ? "scattergl" : "scatter");
 function linked(plot) {
   if (plot.linked) return;
   plot.linked = true;
-  plot.on("plotly_selected", (event) => { if (event && event.points) select(event.points.map((point) => point.customdata).filter((i) => Number.isInteger(i))); });
-  plot.on("plotly_deselect", () => select([]));
+  plot.on("plotly_selected", (event) => { if (!plot.busy && event && event.points) select(event.points.map((point) => point.customdata).filter((i) => Number.isInteger(i)), plot.id.slice(5)); });
+  plot.on("plotly_deselect", () => { if (!plot.busy) select([]); });
   plot.on("plotly_click", (event) => { const i = event.points[0].customdata; if (Number.isInteger(i)) { select([i]); openTrial(i); } });
 }
 function points(indices, x, y, style, name, more = {}) {
@@ -299,7 +301,7 @@ function searchSection() {
       traces.push({ type: kind(), mode: "lines", x: best.map(value(state.x)), y: best.map(value(state.y)), line: { shape: many() ? "linear" : state.y === "accuracy" ? "hv" : "hv", color: css("--ink"), width: 1.5 }, name: "front", hoverinfo: "skip" });
       return [[...traces, ...marks(value(state.x), value(state.y), arms)], layout({ dragmode: "select", xaxis: { title: { text: `validation ${METRICS[state.x]}` } }, yaxis: { title: { text: `validation ${METRICS[state.y]}` } } })];
     },
-    numbers: () => ({ columns: ["trial", METRICS[state.x], METRICS[state.y], "on the front"], rows: searchTrials().map((i) => [trialName(i), columns()[state.x][i], columns()[state.y][i], front(searchTrials(), state.x, state.y).includes(i) ? "yes" : ""]) }), after: linked });
+    numbers: () => { const best = new Set(front(searchTrials(), state.x, state.y)); return { columns: ["trial", METRICS[state.x], METRICS[state.y], "on the front"], rows: searchTrials().map((i) => [trialName(i), columns()[state.x][i], columns()[state.y][i], best.has(i) ? "yes" : ""]) }; }, after: linked });
   const pickArm = () => choice("arm", arms.map((arm) => [arm, arm]), "arm", () => { for (const select of document.querySelectorAll("select.arm")) select.value = state.arm; redraw("parallel", "importance", "slices"); });
   const withClass = (label) => { label.querySelector("select").classList.add("arm"); return label; };
   const parameters = () => DATA.search.arms[state.arm].parameters;

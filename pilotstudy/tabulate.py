@@ -83,7 +83,8 @@ def build(
     loaded = load(run, at, scaled=scaled, stored=stored)
     evidence = Evidence(loaded, names, resamples)
     own = [row for row in evidence.rows if row.mode != "seeds"]  # those are for `ensembles`
-    rows = [Row(*found) for found in printed] + [r for r in own if r.phase == "confirm"] if like_paper else order(own)
+    rows = [Row(*found) for found in printed] if like_paper else []
+    rows += [row for row in order(own) if row not in rows]  # what the paper does not print comes after
     shown = [row for row in rows if row in own]
     best = {name: evidence.best(name, shown) for name in names}
     lines = []
