@@ -98,6 +98,7 @@ def describe(metric: str, difference: Estimate, p: float, points: int, chance: f
         "p_holm": p,
         "improvement": chance,
         "seeds": difference.seeds,
+        "seeds_needed": statistics.seeds_needed(difference) if difference.sign == 0 else None,
         "says": say(metric, difference, p, points),
     }
 

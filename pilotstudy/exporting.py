@@ -11,7 +11,7 @@ from pilotstudy.files import new_folder, write
 from pilotstudy.metrics import BINS
 from pilotstudy.results import Results, optimism, summary
 from pilotstudy.runs import Run
-from pilotstudy.statistics import RESAMPLES
+from pilotstudy.statistics import METRICS, RESAMPLES
 
 
 def export(run: Run, folder: Path) -> int:
@@ -32,7 +32,7 @@ def export(run: Run, folder: Path) -> int:
         "claims.csv": report.csv(claims.rows(claims.judge_all(run))),
         "table.tex": tabulate.as_latex(table) + "\n",
         "table.md": tabulate.as_markdown(table) + "\n",
-        "table.csv": tabulate.FORMATS["csv"](table) + "\n",
+        "table.csv": tabulate.FORMATS["csv"](tabulate.build(run, names=list(METRICS))) + "\n",
         "methods.txt": methods(run) + "\n",
     }
     against = next((line.row for line in table.lines if line.row == statements.Row("vanilla")), table.lines[0].row)

@@ -1,5 +1,6 @@
 """The run folder: what ran, from what, and what came of it. Everything in it can be read while a study runs."""
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -23,6 +24,7 @@ from pilotstudy.spec import Study, Trial
 
 # What decides a trial's numbers: a change in one of these makes its results another version's.
 DECIDING = ("arms", "data/splits.py", "evaluation.py", "method", "metrics.py", "networks.py", "training.py")
+BEAT_SECONDS = 10.0
 PACKAGES = ("pilotstudy", "torch", "torchvision", "numpy", "scipy", "ray", "optuna", "pyarrow")
 
 
@@ -41,6 +43,7 @@ class Run:
     def __init__(self, folder: Path):
         self.files = RunFiles(folder)
         self.name = folder.name
+        self._beaten = 0.0
 
     @classmethod
     def find(cls, name: str, runs_dir: Path) -> "Run":
@@ -115,10 +118,14 @@ class Run:
             self.files.folder.mkdir(parents=True, exist_ok=True)
             self.files.lock.touch()
         with open(self.files.lock, "r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RunLockedError(f"run {self.name!r} is at work: {self.holder()}") from error
+            for patience in range(5, -1, -1):  # one that only looks holds it for a moment
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if not patience:
+                        raise RunLockedError(f"run {self.name!r} is at work: {self.holder()}") from error
+                    time.sleep(0.05)
             file.seek(0)
             file.truncate()
             json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}, file)
@@ -136,13 +143,22 @@ class Run:
         except (OSError, ValueError, KeyError):
             return "another process"
 
+    def beat(self) -> None:
+        """Tells other hosts that this process is still at work; they may not see its lock."""
+        if time.monotonic() - self._beaten > BEAT_SECONDS:
+            self._beaten = time.monotonic()
+            with contextlib.suppress(OSError):
+                os.utime(self.files.lock)
+
     def at_work(self) -> bool:
-        """Whether a process holds the lock."""
+        """Whether a process holds the lock, or one on another host has been heard of lately."""
         try:
             with open(self.files.lock) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False
-        except FileNotFoundError:
+                held = json.load(file)
+            heard = time.time() - self.files.lock.stat().st_mtime
+            return bool(held["host"] != socket.gethostname() and heard < 6 * BEAT_SECONDS)
+        except (FileNotFoundError, ValueError, KeyError):
             return False
         except OSError:
             return True

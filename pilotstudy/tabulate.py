@@ -207,7 +207,7 @@ def latex_text(text: str) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A tabular with booktabs, in a table of its own: \\usepackage{booktabs} is all it needs."""
+    """A tabular in a table of its own; it needs \\usepackage{booktabs,graphicx}."""
     heads = columns(table)
     titles = " & ".join(latex_text(head) for _, head, _ in heads)
     lines = [

@@ -55,6 +55,17 @@ At = Annotated[str, typer.Option(help="Which epoch: last, or best (the lowest va
 Scaled = Annotated[bool, typer.Option("--scaled", help="After temperature scaling fitted on validation.")]
 
 
+Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Default: accuracy, nll and ece.")]
+
+
+def chosen_metrics(given: list[str] | None) -> list[str]:
+    from pilotstudy import statements
+
+    for name in given or []:
+        choose("--metric", name, statements.METRICS)
+    return given or ["accuracy", "nll", "ece"]
+
+
 def choose(option: str, given: str, known: Sequence[str]) -> None:
     from pilotstudy.errors import InputError
 
@@ -67,6 +78,7 @@ def table(
     run: RunArgument,
     like: Annotated[str | None, typer.Option(help="paper: its rows in its order, its figures beside ours.")] = None,
     form: Annotated[str, typer.Option("--format", help="text, markdown, latex, csv, json or html.")] = "text",
+    metric: Metrics = None,
     at: At = "last",
     scaled: Scaled = False,
     runs_dir: RunsDir = Path("runs"),
@@ -80,7 +92,8 @@ def table(
     choose("--format", form, list(tabulate.FORMATS))
     if like is not None:
         choose("--like", like, ("nothing", "paper"))
-    found = tabulate.build(Run.find(run, runs_dir), like_paper=like == "paper", at=at, scaled=scaled)
+    names = chosen_metrics(metric)
+    found = tabulate.build(Run.find(run, runs_dir), like_paper=like == "paper", names=names, at=at, scaled=scaled)
     print(tabulate.FORMATS["json" if as_json else form](found))
 
 
@@ -110,7 +123,7 @@ def claims(
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run: its rows; several: the same rows.")],
     against: Annotated[str, typer.Option(help="Within one run: the row to compare all others with.")] = "vanilla",
-    metric: Annotated[list[str] | None, typer.Option(help="Default: accuracy, nll and ece.")] = None,
+    metric: Metrics = None,
     at: At = "last",
     scaled: Scaled = False,
     runs_dir: RunsDir = Path("runs"),
@@ -121,9 +134,7 @@ def compare(
     from pilotstudy.runs import Run
 
     choose("--at", at, ("last", "best"))
-    names = metric or ["accuracy", "nll", "ece"]
-    for name in names:
-        choose("--metric", name, statements.METRICS)
+    names = chosen_metrics(metric)
     found = [Run.find(run, runs_dir) for run in runs]
     if len(found) == 1:
         rows = comparing.within(found[0], statements.Row.parse(against), names, at=at, scaled=scaled)

@@ -298,6 +298,7 @@ class Stopper(tune.Stopper):
 
     def stop_all(self) -> bool:
         searcher = self.searcher
+        searcher.director.run.beat()
         if not searcher.stopping and self.stop_file.exists():
             searcher.stopping = "stopped"
         if not searcher.stopping and self.deadline and time.monotonic() > self.deadline:
