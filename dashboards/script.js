@@ -8,7 +8,7 @@ const CURVE_NAMES = { validation_nll: "validation NLL", validation_accuracy: "va
 // Okabe and Ito's colours; beside them a dash and a symbol, so that colour is never alone.
 const COLOURS = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07C00", "#3A8FC4", "#555555", "#8A6FC0"], dark: ["#56B4E9", "#FF8B3D", "#2FC79B", "#E59BC4", "#E9B949", "#8CC9F0", "#B8BBC2", "#B79CEB"] };
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down"];
+const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "hexagon", "triangle-down"];
 const state = { variant: "last", modes: "all", metric: "nll", bins: "width", calibrationMode: "point", entropyMode: "point", arm: null, x: "nll", y: "accuracy", importance: "nll", slice: "nll", curve: "validation_nll", dgmRow: null, page: 0, filter: "", phase: "", status: "", onlySelected: false, open: null, sort: null };
 let selected = new Set();
 let figures = [];
@@ -16,37 +16,45 @@ const queue = [];
 let drawing = false;
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const narrow = () => window.innerWidth < 700;
 const theme = () => document.documentElement.dataset.theme;
 function look(number) {
   const colours = COLOURS[theme()];
-  return { color: colours[number % colours.length], dash: DASHES[Math.floor(number / colours.length) % DASHES.length], symbol: SYMBOLS[number % SYMBOLS.length] };
+  return { color: colours[number % colours.length], dash: DASHES[number % DASHES.length], symbol: SYMBOLS[number % SYMBOLS.length] };
 }
 function lookOf(name) {
   const arms = [...new Set(DATA.trials.columns.arm), "ensemble"];
   const arm = name.split("@")[0];
-  const found = look(Math.max(0, arms.indexOf(arm)));
-  if (name.includes("@tuned")) found.dash = "dash";
-  if (name.includes("@mc")) found.dash = "dot";
-  return found;
+  const number = Math.max(0, arms.indexOf(arm));
+  // The same colour for all rows of an arm, another dash for each.
+  return { ...look(number), dash: DASHES[(number + name.includes("@mc") + 2 * name.includes("@tuned")) % DASHES.length] };
+}
+/** An axis on which one row far off does not press all others together; double-click shows all. */
+function sensible(values) {
+  const known = values.filter((v) => v !== null && Number.isFinite(v)).sort((a, b) => a - b);
+  if (known.length < 4) return undefined;
+  const low = known[0], most = known[known.length - 1], usual = known[Math.floor(0.85 * (known.length - 1))];
+  const reach = usual - low;
+  return most - low > 3 * reach && reach > 0 ? [Math.max(0, low - 0.08 * reach), usual + 0.35 * reach] : undefined;
 }
 
 function layout(more = {}) {
   const axis = { gridcolor: css("--grid"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true };
   const { xaxis, yaxis, ...rest } = more;
-  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, sans-serif", size: 13, color: css("--ink") }, margin: { l: 56, r: 14, t: 12, b: 46 }, hoverlabel: { bgcolor: css("--card"), font: { color: css("--ink") } }, legend: { orientation: "h", y: -0.22, x: 0 }, xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest };
+  return { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: "system-ui, sans-serif", size: 13, color: css("--ink") }, margin: { l: 56, r: 14, t: 12, b: 46 }, hoverlabel: { bgcolor: css("--card"), font: { color: css("--ink") } }, legend: { orientation: "h", y: narrow() ? -0.4 : -0.22, x: 0 }, xaxis: { ...axis, ...xaxis }, yaxis: { ...axis, ...yaxis }, ...rest };
 }
 const axisLook = () => ({ gridcolor: css("--grid"), zerolinecolor: css("--line"), linecolor: css("--line"), automargin: true });
 const CONFIG = { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"] };
 
 /** A figure: heading, how to read it, controls, the plot, its numbers and downloads. draw(plot) → [traces, layout, config]. */
-function figure(parent, { id, title, reading, controls = [], draw, numbers, after, height = 380, empty = "Nothing to draw yet." }) {
+function figure(parent, { id, title, reading, controls = [], draw, numbers, after, height = 380, empty = "Nothing to draw yet.", wide = false }) {
   const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": `${title}. ${reading}` });
   const table = h("div", {});
   const details = h("details", { ontoggle: () => { if (details.open) fillNumbers(); } }, h("summary", {}, "Numbers"), table);
   const image = (format) => Plotly.downloadImage(plot, { format, filename: `${DATA.run.run}-${id}`, width: 1000, height: 600 });
   const element = h("figure", { id },
     h("figcaption", {}, h("h3", {}, title), h("p", { class: "reading" }, reading)),
-    controls.length ? h("div", { class: "controls" }, ...controls) : null, plot,
+    controls.length ? h("div", { class: "controls" }, ...controls) : null, wide ? h("div", { class: "scroll wide" }, plot) : plot,
     h("div", { class: "tools" },
       h("button", { type: "button", onclick: () => { const { columns, rows } = numbers(); download(`${DATA.run.run}-${id}.csv`, toCsv(columns, rows), "text/csv"); } }, "CSV"),
       h("button", { type: "button", onclick: () => image("svg") }, "SVG"), h("button", { type: "button", onclick: () => image("png") }, "PNG"), details));
@@ -62,7 +70,7 @@ function figure(parent, { id, title, reading, controls = [], draw, numbers, afte
     if (!traces.length) { plot.replaceChildren(h("p", { class: "quiet" }, empty)); plot.dataset.drawn = "1"; return; }
     if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
     plot.busy = true; // what Plotly tells of its own redrawing is no selection
-    await Plotly.react(plot, traces, { height, ...arrangement }, { ...CONFIG, ...config });
+    await Plotly.react(plot, traces, { height: narrow() && !wide ? height + 90 : height, ...arrangement }, { ...CONFIG, ...config });
     plot.busy = false;
     plot.dataset.drawn = "1";
     if (details.open) fillNumbers();
@@ -123,7 +131,8 @@ function answerSection() {
       const ordered = rows().sort((a, b) => (metric === "accuracy" ? a[metric] - b[metric] : b[metric] - a[metric]));
       const traces = ordered.map((row) => { const style = lookOf(row.row); return { type: "scatter", mode: "markers", x: [row[metric]], y: [row.label], error_x: { type: "data", symmetric: false, array: [row[`${metric}_high`] - row[metric]], arrayminus: [row[metric] - row[`${metric}_low`]], color: style.color, thickness: 2, width: 5 }, marker: { color: style.color, symbol: row[`${metric}_best`] ? "star" : style.symbol, size: row[`${metric}_best`] ? 14 : 9 }, name: row.label, showlegend: false, hovertemplate: `%{y}: %{x:.4f}<extra>${row.seeds} seeds</extra>` }; });
       if (metric === "ece") traces.push({ type: "scatter", mode: "markers", x: ordered.map((row) => row.ece_noise_floor), y: ordered.map((row) => row.label), marker: { symbol: "line-ns-open", size: 14, color: css("--quiet"), line: { width: 2 } }, name: "noise floor", showlegend: true });
-      return [traces, layout({ margin: { l: 150, r: 14, t: 12, b: 46 }, xaxis: { title: { text: METRICS[metric] } }, yaxis: { type: "category" } })];
+      const range = sensible(ordered.flatMap((row) => [row[`${metric}_low`], row[`${metric}_high`]]));
+      return [traces, layout({ margin: { l: 150, r: 14, t: 12, b: 46 }, xaxis: { title: { text: METRICS[metric] + (range ? " (the axis is cut; double-click shows all)" : "") }, range }, yaxis: { type: "category" } })];
     },
     numbers: () => ({ columns: ["row", "seeds", "figure", "low", "high"], rows: rows().map((row) => [row.row, row.seeds, row[state.metric], row[`${state.metric}_low`], row[`${state.metric}_high`]]) }),
   });
@@ -146,9 +155,9 @@ function tableSection() {
     const columns = [{ head: "row", left: true, text: (row) => row.label }, { head: "seeds", text: (row) => row.seeds || "", sort: (row) => row.seeds }];
     for (const metric of ["accuracy", "nll", "ece"]) {
       columns.push({ head: METRICS[metric] + (metric === "ece" ? ` (${DATA.calibration.bins} bins)` : ""), sort: (row) => row[metric], best: (row) => row[`${metric}_best`],
-        text: (row) => (row[metric] === null ? "" : fixed(row[metric]) + (row[`${metric}_sd`] === null ? "" : ` ± ${fixed(row[`${metric}_sd`])}`)), sub: (row) => (row[metric] === null ? "" : `${fixed(row[`${metric}_low`])} to ${fixed(row[`${metric}_high`])}`) });
+        text: (row) => (row[metric] === null ? "" : fixed(row[metric]) + (row[`${metric}_sd`] === null ? "" : ` ± ${fixed(row[`${metric}_sd`])}`) + (row[`${metric}_may_be_best`] && !row[`${metric}_best`] ? " ≈" : "")), sub: (row) => (row[metric] === null ? "" : `${fixed(row[`${metric}_low`])} to ${fixed(row[`${metric}_high`])}`) });
       if (metric === "ece") columns.push({ head: "floor", title: "What a perfectly calibrated model with these confidences would score", sort: (row) => row.ece_noise_floor, text: (row) => fixed(row.ece_noise_floor) });
-      if (DATA.table.paper) columns.push({ head: "paper", sort: (row) => row[`${metric}_paper`], text: (row) => (row[`${metric}_paper`] === null || row[`${metric}_paper`] === undefined ? "" : `${row[`${metric}_paper`]}${row[`${metric}_doubts`] ? " ?" : ""}`), sub: (row) => (row[`${metric}_difference`] === null || row[`${metric}_difference`] === undefined ? "" : `${row[`${metric}_difference`] > 0 ? "+" : ""}${fixed(row[`${metric}_difference`])}`) });
+      if (DATA.table.paper) columns.push({ head: "paper", sort: (row) => row[`${metric}_paper`], text: (row) => row[`${metric}_printed`] + (row[`${metric}_doubts`] ? " ?" : ""), sub: (row) => (row[`${metric}_difference`] === null || row[`${metric}_difference`] === undefined ? "" : `${row[`${metric}_difference`] > 0 ? "+" : ""}${fixed(row[`${metric}_difference`])}`) });
     }
     place.replaceChildren(rows.length ? sortableTable(columns, rows) : h("p", { class: "quiet" }, "No finished trial yet."), ...DATA.table.notes.map((note) => h("p", { class: "quiet" }, note.replace("* is", "★ is"))));
   };
@@ -306,7 +315,7 @@ function searchSection() {
   const withClass = (label) => { label.querySelector("select").classList.add("arm"); return label; };
   const parameters = () => DATA.search.arms[state.arm].parameters;
   const parameterValues = (name, at) => at.map((i) => DATA.trials.settings[name][i]);
-  figure(parent, { id: "parallel", title: "Parallel coordinates", reading: "Each line is a trial, from its settings to its figures; drag along an axis to select. Blue is a low NLL.", height: 430, controls: [withClass(pickArm())],
+  figure(parent, { id: "parallel", title: "Parallel coordinates", reading: "Each line is a trial, from its settings to its figures; drag along an axis to select. Blue is a low NLL.", height: 430, wide: true, controls: [withClass(pickArm())],
     draw() {
       const at = searchTrials(state.arm);
       if (!at.length) return [[], {}];
@@ -345,7 +354,7 @@ function searchSection() {
     numbers: () => ({ columns: ["arm", "objective", "setting", "importance"], rows: arms.flatMap((arm) => Object.entries(DATA.search.arms[arm].importance).flatMap(([objective, scores]) => Object.entries(scores).map(([name, score]) => [arm, objective, name, score]))) }) });
   two.append(h("figure", { id: "optimism" }, h("figcaption", {}, h("h3", {}, "The search's optimism"), h("p", { class: "reading" }, "The best validation figure of the search, and that of the same settings on fresh seeds: the difference is what choosing the luckiest trial promised too much.")),
     DATA.search.optimism.length ? sortableTable([{ head: "arm", left: true, text: (row) => row.arm }, { head: "search", text: (row) => fixed(row.search) }, { head: "confirmed", text: (row) => fixed(row.confirmed) }, { head: "optimism", text: (row) => fixed(row.optimism) }], DATA.search.optimism) : h("p", { class: "quiet" }, "Nothing is confirmed yet.")));
-  figure(parent, { id: "slices", title: "Each setting against a figure", reading: "One panel a setting; the diamond marks the study's own settings, the star the confirmed best.", height: 520, controls: [withClass(pickArm()), choice("figure", objectives, "slice", () => redraw("slices"))],
+  figure(parent, { id: "slices", title: "Each setting against a figure", reading: "One panel a setting; the diamond marks the study's own settings, the star the confirmed best.", height: 520, wide: true, controls: [withClass(pickArm()), choice("figure", objectives, "slice", () => redraw("slices"))],
     draw() {
       const at = searchTrials(state.arm), style = look(arms.indexOf(state.arm));
       if (!at.length) return [[], {}];
@@ -381,7 +390,8 @@ function trainingSection() {
     draw() {
       const traces = rows.filter((row) => row.curves[state.curve]).flatMap((row) => bandTraces(row.curves[state.curve], lookOf(row.row), row.label));
       const shapes = state.curve === "validation_nll" ? turns.map((row) => ({ type: "line", x0: row.turn, x1: row.turn, yref: "y domain", y0: 0, y1: 1, line: { color: lookOf(row.row).color, dash: "dot", width: 1 } })) : [];
-      return [traces, layout({ shapes, xaxis: { title: { text: "epoch" } }, yaxis: { title: { text: CURVE_NAMES[state.curve] } } })];
+      const range = sensible(rows.flatMap((row) => (row.curves[state.curve] ? row.curves[state.curve].mean : [])));
+      return [traces, layout({ shapes, xaxis: { title: { text: `epoch${range ? " (the other axis is cut; double-click shows all)" : ""}` } }, yaxis: { title: { text: CURVE_NAMES[state.curve] }, range } })];
     },
     numbers: () => ({ columns: ["row", "epoch", "mean", "lowest seed", "highest seed"], rows: rows.flatMap((row) => { const band = row.curves[state.curve]; return band ? band.mean.map((v, i) => [row.row, i + 1, v, band.low[i], band.high[i]]) : []; }) }) });
   const dgms = rows.filter((row) => row.dgm);
@@ -389,7 +399,7 @@ function trainingSection() {
   if (!dgms.some((row) => row.row === state.dgmRow)) state.dgmRow = dgms[0].row;
   const names = { reconstruction: "reconstruction", kl: "KL", hyperprior: "hyperprior", gradient_norm: "gradient norm" };
   const current = () => dgms.find((row) => row.row === state.dgmRow);
-  figure(parent, { id: "dgm", title: "The DGM", reading: "Its bound's terms (nats a masked sample), the norm of its gradient before clipping, and how far imputed units are from the true ones by layer (root mean square, in the units that it sees; 1 is guessing the mean).", height: 520, controls: [choice("row", dgms.map((row) => [row.row, row.label]), "dgmRow", () => redraw("dgm"))],
+  figure(parent, { id: "dgm", title: "The DGM", reading: "Its bound's terms (nats a masked sample), the norm of its gradient before clipping, and how far imputed units are from the true ones by layer (root mean square, in the units that it sees; 1 is guessing the mean).", height: 520, wide: true, controls: [choice("row", dgms.map((row) => [row.row, row.label]), "dgmRow", () => redraw("dgm"))],
     draw() {
       const row = current(), style = lookOf(row.row);
       const traces = [], arrangement = layout({ grid: { rows: 2, columns: 3, pattern: "independent", ygap: 0.3, xgap: 0.18 }, annotations: [], legend: { orientation: "h", y: -0.12 } });

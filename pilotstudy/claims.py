@@ -119,6 +119,8 @@ class Tried:
             return ""
         if self.shown.seeds < 2:
             return "one seed tells nothing of others"
+        if self.shown.sign == -self.sign:
+            return f"it fails beside {self.hardest} alone, but not after correction for {len(self.found)} comparisons"
         needed = statistics.seeds_needed(self.shown)
         return f"about {needed} seeds would decide it" if needed else "more seeds alone would not decide it"
 

@@ -101,7 +101,10 @@ def build(
         f"{study.title}: test figures at the {at} epoch{', after temperature scaling' if scaled else ''}, "
         f"{evidence.points:,} test images"
     )
-    return Table(title, lines, tuple(names), like_paper, notes(lines, like_paper))
+    told = notes(lines, like_paper)
+    if like_paper and study.data.train_size:
+        told.append(f"Ours were trained on {study.data.train_size:,} images for {study.training.epochs} epochs.")
+    return Table(title, lines, tuple(names), like_paper, told)
 
 
 def order(rows: Sequence[Row]) -> list[Row]:

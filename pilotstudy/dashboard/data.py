@@ -130,7 +130,9 @@ def table(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
             if stored:
                 built = tabulate.build(run, like_paper=beside, at=at, scaled=scaled, stored=stored, resamples=RESAMPLES)
                 variants[name] = [
-                    rounded(row) | {"label": tabulate.label(line.row)}
+                    rounded(row)
+                    | {"label": tabulate.label(line.row)}
+                    | {f"{name}_printed": tabulate.published(cell) for name, cell in line.cells.items()}
                     for row, line in zip(tabulate.rows(built), built.lines, strict=True)
                 ]
                 notes = notes or built.notes
