@@ -477,7 +477,7 @@ function openTrial(i, scroll = false) {
   state.open = i;
   const c = columns();
   const settings = Object.entries(DATA.trials.settings).filter(([, values]) => values[i] !== null);
-  const facts = [["status", c.status[i]], ...(c.error[i] ? [["error", c.error[i]]] : []), ["seed", c.seed[i]], ["epochs", c.epochs[i]], ["best epoch", c.best_epoch[i]], ["seconds", c.seconds[i]], ["retries", c.retries[i]], ["reused", c.reused[i] ? "yes" : "no"], ...settings.map(([name, values]) => [name, values[i]])];
+  const facts = [["status", c.status[i]], ...(c.error[i] ? [["error", c.error[i]]] : []), ["seed", c.seed[i]], ["epochs", c.epochs[i]], ["best epoch", c.best_epoch[i]], ["seconds", c.seconds[i]], ["retries", c.retries[i]], ["moves", c.moves[i]], ["reused", c.reused[i] ? "yes" : "no"], ...settings.map(([name, values]) => [name, values[i]])];
   const curves = h("div", { class: "plot", id: "detail-curves" }), bins = h("div", { class: "plot", id: "detail-bins" });
   detail.replaceChildren(h("h3", {}, trialName(i)), h("div", { class: "detail" }, h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "–" : String(value))])), h("div", {}, h("p", { class: "reading" }, "Its validation NLL and accuracy by epoch."), curves), h("div", {}, h("p", { class: "reading" }, "Its calibration on validation images, last epoch."), bins)));
   const nll = curveOf(i, "validation_nll"), accuracy = curveOf(i, "validation_accuracy");

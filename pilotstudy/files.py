@@ -34,11 +34,12 @@ class TrialFiles:
     epochs: Path
     predictions: Path
     checkpoint: Path
+    starts: Path  # how often it was started, while it is under way on Ray
 
     @classmethod
     def in_folder(cls, folder: Path) -> "TrialFiles":
         """A folder of its own, as `pilotstudy train -o` makes it."""
-        names = "result.json", "epochs.parquet", "predictions.parquet", "checkpoint.pt"
+        names = "result.json", "epochs.parquet", "predictions.parquet", "checkpoint.pt", "starts.json"
         return cls(*(folder / name for name in names))
 
 
@@ -65,6 +66,7 @@ class RunFiles:
             self.epochs / f"{key}.parquet",
             self.predictions / f"{key}.parquet",
             self.checkpoints / f"{key}.pt",
+            self.checkpoints / f"{key}.json",
         )
 
     def proposal(self, arm: str, number: int) -> Path:

@@ -59,7 +59,8 @@ TRIALS = pa.schema(
         pa.field("key", pa.string()),  # the trial: its files are named after it
         pa.field("status", pa.string()),  # waiting, running, finished, diverged, stopped (early), failed
         pa.field("reused", pa.bool_()),
-        pa.field("retries", pa.int32()),
+        pa.field("retries", pa.int32()),  # after its actor died, or with a larger share of a GPU
+        pa.field("moves", pa.int32()),  # to another node, after its own was lost
         pa.field("error", pa.string()),
         pa.field("settings", pa.string()),  # JSON
         pa.field("epochs", pa.int32()),
@@ -81,7 +82,8 @@ def save_trials(files: RunFiles, items: "Iterable[Item]") -> None:
             "key": item.key,
             "status": item.status,
             "reused": item.reused,
-            "retries": item.retries,
+            "retries": item.retries + item.result.get("restarts", 0),
+            "moves": item.result.get("moves", 0),
             "settings": json.dumps(item.trial.settings),
             **{name: item.result.get(name) for name in ("error", "epochs", "best_epoch", "training_seconds")},
             "evaluations": item.result.get("evaluations", []),

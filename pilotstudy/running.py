@@ -39,6 +39,9 @@ def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time
         reused = sum(item.reused for item in director.items)
         if reused:
             message(f"{reused} of {director.total} trials were there already and were not repeated")
+        moves = sum(item.result.get("moves", 0) for item in director.items)
+        if moves:
+            message(f"trials went on elsewhere {moves} time{'s' * (moves != 1)} after their node was lost")
         check(director, run)
 
 

@@ -196,13 +196,14 @@ def progress_of(run: Run) -> list[dict[str, Any]]:
     from pilotstudy.director import counts
     from pilotstudy.results import Results
 
-    trials = Results(run.files).trials.select(["phase", "status"]).to_pylist()
+    trials = Results(run.files).trials.select(["phase", "status", "moves"]).to_pylist()
     return [
         {"phase": phase, "trials": number}
         | {
             status: sum((row["phase"], row["status"]) == (phase, status) for row in trials)
             for status in ("finished", "running", "diverged", "stopped", "failed")
         }
+        | {"moved": sum(row["moves"] or 0 for row in trials if row["phase"] == phase)}
         for phase, number in counts(run.study()).items()
     ]
 

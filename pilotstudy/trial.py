@@ -61,8 +61,8 @@ class TrialRun:
             self._saved_at = time.monotonic()
         return record
 
-    def finish(self) -> dict[str, Any]:
-        """Evaluates, writes everything, and gives the result."""
+    def finish(self, more: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Evaluates, writes everything, and gives the result, with `more` in it."""
         trainer, files = self.trainer, self.files
         result: dict[str, Any] = {
             "version": __version__,
@@ -81,6 +81,7 @@ class TrialRun:
                 "threads": torch.get_num_threads(),
             },
             "training_seconds": sum(record["seconds"] for record in trainer.history),
+            **(more or {}),
         }
         if self.diverged is not None:
             result |= {"status": "diverged", "epochs": self.diverged, "evaluations": []}

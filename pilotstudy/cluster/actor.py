@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import json
 import time
 import warnings
 from pathlib import Path
@@ -13,6 +14,7 @@ from ray import tune
 from pilotstudy.errors import CheckpointError, StorageError
 
 SLICE_SECONDS = 1.0
+MAX_RESTARTS = 20  # of one trial, on nodes that went on; lost nodes do not count
 
 
 class TrialActor(tune.Trainable):
@@ -26,11 +28,11 @@ class TrialActor(tune.Trainable):
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         self.data = ray.get(data[0])  # read-only, shared by all actors of the node
         self.under_way: Any = None
-        self.config = config
+        self.work = json.loads(config["work"])
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.release()
-        self.config = new_config
+        self.work = json.loads(new_config["work"])
         return True
 
     def release(self) -> None:
@@ -38,7 +40,7 @@ class TrialActor(tune.Trainable):
         if self.under_way is None:
             return
         self.under_way = None
-        if self.config["gpus"]:
+        if self.work["gpus"]:
             import torch
 
             gc.collect()
@@ -64,14 +66,15 @@ class TrialActor(tune.Trainable):
         started, record = time.monotonic(), None
         while not run.ended:
             record = run.advance() or record
-            if self.config["each_epoch"] or time.monotonic() - started > SLICE_SECONDS:
+            if self.work["each_epoch"] or time.monotonic() - started > SLICE_SECONDS:
                 break
         report = {"epoch": run.trainer.epoch, **(record or {})}
         if not run.ended:
             return report
-        result = run.finish()
+        result = run.finish({name: self.starts[name] for name in ("moves", "restarts")})
         assert run.files
         run.files.checkpoint.unlink(missing_ok=True)
+        run.files.starts.unlink(missing_ok=True)
         self.release()
         return report | {"done": True, "status": result["status"]}
 
@@ -83,17 +86,35 @@ class TrialActor(tune.Trainable):
         from pilotstudy.spec import Trial
         from pilotstudy.trial import TrialRun
 
-        where = device.choose("cuda" if self.config["gpus"] and torch.cuda.is_available() else "cpu")
+        where = device.choose("cuda" if self.work["gpus"] and torch.cuda.is_available() else "cpu")
         if where.type == "cuda":
-            torch.cuda.set_per_process_memory_fraction(min(1.0, self.config["gpus"]) * 0.9)
-        files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
-        trial = Trial.model_validate(self.config["trial"])
-        options = {"where": where, **{name: self.config[name] for name in ("threads", "checkpoint_seconds")}}
+            torch.cuda.set_per_process_memory_fraction(min(1.0, self.work["gpus"]) * 0.9)
+        files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
+        self.starts = self._count(files)
+        trial = Trial.model_validate(self.work["trial"])
+        options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds")}}
         try:
             return TrialRun(trial, self.data, files, **options)
         except CheckpointError:  # damaged: the trial starts anew
             files.checkpoint.unlink(missing_ok=True)
             return TrialRun(trial, self.data, files, **options)
+
+    def _count(self, files: Any) -> dict[str, Any]:
+        """Counts the starts of this trial in this session: after a lost node it has moved, else its actor had died."""
+        from pilotstudy.files import write
+
+        here = ray.get_runtime_context().get_node_id()
+        known = {"session": self.work["session"], "moves": 0, "restarts": 0, "node": here}
+        with contextlib.suppress(OSError, ValueError):
+            before = json.loads(files.starts.read_text())
+            if before["session"] == known["session"]:
+                alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+                known |= {name: before[name] for name in ("moves", "restarts")}
+                known["restarts" if before["node"] in alive else "moves"] += 1
+        write(files.starts, json.dumps(known))
+        if known["restarts"] > MAX_RESTARTS:
+            raise RuntimeError(f"its actor died {known['restarts']} times")
+        return known
 
     def cleanup(self) -> None:
         """Stopped in an orderly way: nothing that was trained is lost."""

@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ from ray.tune.search import Searcher
 from pilotstudy.cluster.actor import TrialActor
 
 TABLE_SECONDS = 2.0  # how often the table of all trials is written
-MAX_RESTARTS = 20  # of one trial, after its actor or node was lost
+MOST_FAILURES = 200  # of one trial's actors, lost nodes included; `actor.MAX_RESTARTS` is for the trial's own
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class StudySearcher(Searcher):
         self.director, self.resources, self.screen = director, resources, screen
         self.items: dict[str, Item] = {}
         self.larger: list[tuple[Item, float]] = []  # ran out of GPU memory: again, with a larger share
+        self.session = uuid.uuid4().hex
         self.stopping = ""
         self.error: StorageError | None = None
         self._written = time.monotonic()
@@ -175,17 +177,18 @@ class StudySearcher(Searcher):
         self.items[trial_id] = item
         self.screen.started(item)
         search = self.director.study.search
-        return {
+        work = {
             "trial": item.trial.model_dump(),
             "key": item.key,
-            "arm": item.arm,
-            "phase": item.phase,
             "folder": str(self.director.run.files.folder.resolve()),
+            "session": self.session,
             "threads": self.resources.cpus,
             "gpus": gpus,
             "checkpoint_seconds": self.director.study.resources.checkpoint_seconds,
             "each_epoch": bool(item.phase == "search" and search and search.early_stopping),
         }
+        # As text: Tune would keep statistics of every number in it, for every trial.
+        return {"arm": item.arm, "phase": item.phase, "gpus": gpus, "work": json.dumps(work)}
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         self.screen.progress(self.items[trial_id], result)
@@ -205,7 +208,7 @@ class StudySearcher(Searcher):
             assert known is not None
             self._conclude(item, known)
         elif error or status:
-            reason = (result or {}).get("error") or f"its actor died more than {MAX_RESTARTS} times"
+            reason = (result or {}).get("error") or f"its actor died more than {MOST_FAILURES} times"
             self._conclude(item, self._note(item, {"status": "failed", "error": reason}))
         elif not self.stopping:  # the scheduler stopped it early
             self._conclude(item, self._note(item, {"status": "stopped", "epochs": (result or {}).get("epoch", 0)}))
@@ -223,7 +226,9 @@ class StudySearcher(Searcher):
         """The result of a trial that did not reach its end."""
         full = {"trial": item.trial.model_dump(), "fingerprint": self.director.fingerprint, "evaluations": []} | result
         write(self.director.run.files.trial(item.key).result, json.dumps(full, indent=1) + "\n")
-        self.director.run.files.trial(item.key).checkpoint.unlink(missing_ok=True)
+        files = self.director.run.files.trial(item.key)
+        files.checkpoint.unlink(missing_ok=True)
+        files.starts.unlink(missing_ok=True)
         return full
 
     def _conclude(self, item: Item, result: dict[str, Any]) -> None:
@@ -327,7 +332,7 @@ def execute(
 
     search = director.study.search
     scheduler = ByArm(director.study.training.epochs) if search and search.early_stopping else FIFOScheduler()
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as scratch, quiet(files.log):
             reference = ray.put(data)
@@ -350,11 +355,12 @@ def execute(
                     storage_path=scratch,
                     verbose=0,
                     stop=stopper,
-                    failure_config=tune.FailureConfig(max_failures=MAX_RESTARTS),
+                    failure_config=tune.FailureConfig(max_failures=MOST_FAILURES),
                 ),
             ).fit()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         results.save_trials(files, director.items)
     if searcher.error:
         raise searcher.error

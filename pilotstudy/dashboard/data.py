@@ -391,7 +391,19 @@ def trial_columns(study: Study, trials: Sequence[dict[str, Any]], curves: Curves
     figures = [validation(trial) or {} for trial in trials]
     columns: dict[str, Any] = {
         name: [trial[name] for trial in trials]
-        for name in ("phase", "arm", "number", "seed", "status", "epochs", "best_epoch", "error", "reused", "retries")
+        for name in (
+            "phase",
+            "arm",
+            "number",
+            "seed",
+            "status",
+            "epochs",
+            "best_epoch",
+            "error",
+            "reused",
+            "retries",
+            "moves",
+        )
     }
     columns["seconds"] = [trial["training_seconds"] and round(trial["training_seconds"], 1) for trial in trials]
     columns |= {name: [rounded(figure.get(name), 4) for figure in figures] for name in OBJECTIVES}

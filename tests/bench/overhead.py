@@ -43,8 +43,8 @@ class Waiting(engine.TrialActor):
         from pilotstudy.files import RunFiles, write
 
         time.sleep(float(os.environ["BENCH_SECONDS"]))
-        files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
-        write(files.result, json.dumps({"status": "finished", "evaluations": [], "trial": self.config["trial"]}))
+        files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
+        write(files.result, json.dumps({"status": "finished", "evaluations": [], "trial": self.work["trial"]}))
         return {"done": True, "status": "finished", "epoch": 1}
 
 

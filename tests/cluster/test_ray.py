@@ -152,7 +152,8 @@ def test_a_trial_that_runs_out_of_gpu_memory_gets_a_larger_share(tmp_path):
     for trial_id, share in ("b", 0.5), ("c", 1.0):
         searcher.on_trial_complete(chr(ord(trial_id) - 1), {"status": "out of memory", "error": "CUDA out of memory"})
         again = searcher.suggest(trial_id)
-        assert (again["key"], again["gpus"]) == (first["key"], share)
+        assert json.loads(again["work"])["key"] == json.loads(first["work"])["key"]
+        assert again["gpus"] == json.loads(again["work"])["gpus"] == share
     searcher.on_trial_complete("c", {"status": "out of memory", "error": "CUDA out of memory"})
     assert director.items[0].status == "failed"
     said.seek(0)
@@ -211,7 +212,7 @@ class Looking(engine.TrialActor):
         since = time.time()
         time.sleep(4)
         seen = [ray.get_gpu_ids(), since, time.time()]
-        files = RunFiles(Path(self.config["folder"])).trial(self.config["key"])
+        files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
         write(files.result, json.dumps({{"status": "finished", "evaluations": [], "seen": seen}}))
         return {{"done": True, "status": "finished", "epoch": 1}}
 
