@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pilotstudy.cli import evidence, studies, things
+from pilotstudy.cli import evidence, jobs, studies, things
 from pilotstudy.errors import PilotstudyError
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in studies, evidence, things:
+for part in studies, evidence, jobs, things:
     app.add_typer(part.app)
 
 

@@ -30,3 +30,9 @@ TrainSize = Annotated[int | None, typer.Option(help="A class-balanced subset of 
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Trials at once. Default: as many as fit.")]
 CpusPerTrial = Annotated[int | None, typer.Option(min=1, help="CPUs, and so torch threads, of each trial.")]
 TimeBudget = Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; `resume` goes on.")]
+JobServer = Annotated[
+    str | None,
+    typer.Option(
+        "--address", help="A cluster's job server, such as http://127.0.0.1:8265, for a run that was submitted."
+    ),
+]

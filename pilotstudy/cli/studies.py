@@ -12,6 +12,7 @@ from pilotstudy.cli.options import (
     CpusPerTrial,
     DataDir,
     Epochs,
+    JobServer,
     Json,
     Quiet,
     RunArgument,
@@ -155,9 +156,18 @@ def share_of_gpu(given: "str | float | None") -> "float | Literal['auto']":
 
 @app.command()
 def resume(
-    run: RunArgument, runs_dir: RunsDir = Path("runs"), time_budget: TimeBudget = None, quiet: Quiet = False
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    time_budget: TimeBudget = None,
+    address: JobServer = None,
+    quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted, or whose trials failed."""
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        print(Jobs(address).resume(run))
+        return
     from pilotstudy import running
     from pilotstudy.runs import Run
 
@@ -167,9 +177,20 @@ def resume(
 
 
 @app.command()
-def status(run: RunArgument, runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+def status(
+    run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer = None, as_json: Json = False
+) -> None:
     """How far a run is."""
     from pilotstudy import report
+
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        sent = Jobs(address)
+        row = next(row for row in sent.rows() if row["job"] == sent.find(run).submission_id)
+        row["last line"] = (sent.logs(run).strip().splitlines() or [""])[-1]
+        print(json.dumps(row) if as_json else report.table([row]))
+        return
     from pilotstudy.runs import Run, progress_of
 
     rows = progress_of(Run.find(run, runs_dir))
@@ -187,8 +208,13 @@ def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
 
 
 @app.command()
-def stop(run: RunArgument, runs_dir: RunsDir = Path("runs")) -> None:
+def stop(run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer = None) -> None:
     """Ask a run to save and end, wherever it runs; `resume` goes on from there."""
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        Jobs(address).stop(run)
+        return
     from pilotstudy.errors import InputError
     from pilotstudy.files import write
     from pilotstudy.progress import message

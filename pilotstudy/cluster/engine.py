@@ -18,7 +18,7 @@ from pilotstudy import results
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.director import Director, Item
 from pilotstudy.errors import InputError, StorageError
-from pilotstudy.files import write
+from pilotstudy.files import PACKAGE, write
 from pilotstudy.screen import Screen
 from pilotstudy.spec import Trial
 
@@ -58,7 +58,9 @@ def connected(address: str | None, log: Path, **embedded: Any) -> Iterator[None]
 
     What Ray and Optuna print goes to the log file.
     """
-    with quiet(log):
+    if address and "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:  # a job brings the package with it
+        embedded["runtime_env"] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
+    with quiet(log), refused(address):
         ray.init(
             address=address or "local",
             include_dashboard=False if address is None else None,
@@ -71,6 +73,17 @@ def connected(address: str | None, log: Path, **embedded: Any) -> Iterator[None]
     finally:
         with quiet(log):
             ray.shutdown()
+
+
+@contextmanager
+def refused(address: str | None) -> Iterator[None]:
+    """A cluster that is not there, or that does not take the token, in one line."""
+    try:
+        yield
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        if address is None:
+            raise
+        raise InputError(f"no Ray cluster at {address}: {' '.join(str(error).split())[:200]}") from error
 
 
 @contextmanager
