@@ -72,18 +72,18 @@ class Jobs:
     def rows(self) -> list[dict[str, Any]]:
         """All studies that were sent, the newest first."""
         with told():
-            found = [job for job in self.client.list_jobs() if MARK in (job.metadata or {})]
-        found.sort(key=lambda job: -(job.start_time or 0))
+            found = [(job, job.metadata) for job in self.client.list_jobs() if job.metadata and MARK in job.metadata]
+        found.sort(key=lambda pair: -(pair[0].start_time or 0))
         return [
             {
-                "run": job.metadata[MARK],
+                "run": kept[MARK],
                 "state": str(job.status.value),
                 "job": job.submission_id,
                 "started": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((job.start_time or 0) / 1000)),
-                "runs_dir": job.metadata["runs_dir"],
+                "runs_dir": kept["runs_dir"],
                 "message": " ".join((job.message or "").split())[:120],
             }
-            for job in found
+            for job, kept in found
         ]
 
     def find(self, name: str) -> Any:
