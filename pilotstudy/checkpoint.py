@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pilotstudy.errors import CheckpointError
-from pilotstudy.files import write
+from pilotstudy.files import source, write
 
 FORMAT = 1
 
@@ -25,7 +25,7 @@ def load(path: Path) -> dict[str, Any] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(source(path), map_location="cpu", weights_only=True)
     except FileNotFoundError:
         return None
     except pickle.UnpicklingError as error:

@@ -1,14 +1,16 @@
 """The one place that knows where files lie and how they are written: beside, then renamed into place."""
 
+import io
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from pilotstudy.errors import StorageError
+from pilotstudy.errors import InputError, PilotstudyError, StorageError
 
 PACKAGE = Path(__file__).parent
 
@@ -17,6 +19,34 @@ def resource(folder: str) -> Path:
     """`studies` or `dashboards`: inside the package when installed from a wheel, beside it in a checkout."""
     inside = PACKAGE / folder
     return inside if inside.is_dir() else PACKAGE.parent / folder
+
+
+def place(where: str | Path) -> Path:
+    """A folder by its path, or by a URI such as s3://bucket/runs, which then behaves like a path."""
+    if not is_remote(where):
+        return Path(where)
+    try:
+        from upath import UPath
+    except ImportError as error:
+        raise InputError(f"{where}: `pip install 'pilotstudy[cloud]'` brings what it takes to read it") from error
+    try:
+        return UPath(str(where), use_listings_cache=False)  # type: ignore[return-value]
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{where}: {error}; `pip install 'pilotstudy[cloud]'` knows s3:// and gs://") from error
+
+
+def is_remote(where: str | Path) -> bool:
+    return "://" in str(where)
+
+
+def whole(where: Path) -> str:
+    """The same place for a process in another folder or on another node."""
+    return str(where) if is_remote(where) else str(where.resolve())
+
+
+def source(path: Path) -> Any:
+    """What pyarrow reads a file from."""
+    return io.BytesIO(path.read_bytes()) if is_remote(path) else path
 
 
 def cache() -> Path:
@@ -58,7 +88,9 @@ class RunFiles:
         self.dashboard = folder / "dashboard.html"
         self.lock = folder / "lock"
         self.stop = folder / "stop"
-        self.log = folder / "log.txt"
+        # What Ray and Optuna print; beside a run on an object store it stays on the driver's machine.
+        local = Path(tempfile.gettempdir()) / f"pilotstudy-{folder.name}.log"
+        self.log = local if is_remote(folder) else folder / "log.txt"
 
     def trial(self, key: str) -> TrialFiles:
         return TrialFiles(
@@ -92,19 +124,36 @@ def storing(what: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageError(f"cannot write {what}: {reason}; free some space or choose another folder") from error
+    except PilotstudyError:
+        raise
+    except Exception as error:
+        if not is_remote(what):
+            raise
+        reason = " ".join(str(error).split())[:200]  # what an object store's client raises
+        raise StorageError(f"cannot write {what}: {reason}") from error
+
+
+def put(file: BinaryIO, content: bytes | str | Callable[[BinaryIO], object]) -> None:
+    if callable(content):
+        content(file)
+    else:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def write(path: Path, content: bytes | str | Callable[[BinaryIO], object]) -> None:
-    """Replaces `path` as a whole or leaves it as it was; on disk when this returns."""
+    """Replaces `path` as a whole or leaves it as it was; on disk, or in the object store, when this returns."""
+    if is_remote(path):
+        buffer = io.BytesIO()
+        put(buffer, content)
+        with storing(path):
+            path.write_bytes(buffer.getvalue())  # an object appears whole or not at all
+        return
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(beside, "wb") as file:
-                if callable(content):
-                    content(file)
-                else:
-                    file.write(content.encode() if isinstance(content, str) else content)
+                put(file, content)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)

@@ -8,10 +8,10 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from pilotstudy import tables
-from pilotstudy.files import RunFiles
+from pilotstudy.files import RunFiles, source
 
 if TYPE_CHECKING:
     from pilotstudy.director import Item
@@ -105,7 +105,7 @@ class Results:
         """A row for each place in the plan; two places with the same key are the same trial."""
         if not self.files.trials.exists():
             return TRIALS.empty_table()
-        return ds.dataset(self.files.trials, schema=TRIALS).to_table()  # what an earlier version lacks is null
+        return pq.read_table(source(self.files.trials), schema=TRIALS)  # what an earlier version lacks is null
 
     @property
     def evaluations(self) -> pa.Table:
@@ -131,7 +131,7 @@ class Results:
     def _parts(folder: Path, schema: pa.Schema) -> pa.Table:
         parts = []
         for path in sorted(folder.glob("*.parquet")):
-            table = ds.dataset(path, schema=schema).to_table()
+            table = pq.read_table(source(path), schema=schema)
             parts.append(table.append_column("key", pa.array([path.stem] * len(table), pa.string())))
         return pa.concat_tables(parts) if parts else schema.append(pa.field("key", pa.string())).empty_table()
 

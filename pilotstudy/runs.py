@@ -1,7 +1,5 @@
 """The run folder: what ran, from what, and what came of it. Everything in it can be read while a study runs."""
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -9,7 +7,6 @@ import platform
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from pilotstudy.errors import InputError, RunLockedError, nearest
-from pilotstudy.files import PACKAGE, RunFiles, storing, write
+from pilotstudy.files import PACKAGE, RunFiles, place, write
+from pilotstudy.locking import lock_of
 from pilotstudy.spec import Study, Trial
 
 # What decides a trial's numbers: a change in one of these makes its results another version's.
 DECIDING = ("arms", "data/splits.py", "evaluation.py", "method", "metrics.py", "networks.py", "training.py")
-BEAT_SECONDS = 10.0
 PACKAGES = ("pilotstudy", "torch", "torchvision", "numpy", "scipy", "ray", "optuna", "pyarrow")
 
 
@@ -43,12 +40,11 @@ class Run:
     def __init__(self, folder: Path):
         self.files = RunFiles(folder)
         self.name = folder.name
-        self._beaten = 0.0
 
     @classmethod
     def find(cls, name: str, runs_dir: Path) -> "Run":
         """A run by its name in `runs_dir`, or by the path of its folder."""
-        for folder in runs_dir / name, Path(name):
+        for folder in [place(name)] if "://" in name else [runs_dir / name, Path(name)]:
             if RunFiles(folder).study.is_file():
                 return cls(folder)
         known = [run.name for run in cls.all(runs_dir)]
@@ -113,55 +109,18 @@ class Run:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """One process at a time. The lock ends with its process, so one that was left by a crash is free."""
-        with storing(self.files.folder):
-            self.files.folder.mkdir(parents=True, exist_ok=True)
-            self.files.lock.touch()
-        with open(self.files.lock, "r+") as file:
-            for patience in range(5, -1, -1):  # one that only looks holds it for a moment
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if not patience:
-                        raise RunLockedError(f"run {self.name!r} is at work: {self.holder()}") from error
-                    time.sleep(0.05)
-            file.seek(0)
-            file.truncate()
-            json.dump({"pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}, file)
-            file.flush()
-            try:
+        """One process at a time."""
+        try:
+            with lock_of(self.files.lock).held():
                 yield
-            finally:
-                file.seek(0)
-                file.truncate()
+        except RunLockedError as error:
+            raise RunLockedError(f"run {self.name!r} is at work: {error}") from error
 
     def holder(self) -> str:
-        try:
-            known = json.loads(self.files.lock.read_text())
-            return f"process {known['pid']} on {known['host']}"
-        except (OSError, ValueError, KeyError):
-            return "another process"
-
-    def beat(self) -> None:
-        """Tells other hosts that this process is still at work; they may not see its lock."""
-        if time.monotonic() - self._beaten > BEAT_SECONDS:
-            self._beaten = time.monotonic()
-            with contextlib.suppress(OSError):
-                os.utime(self.files.lock)
+        return lock_of(self.files.lock).holder()
 
     def at_work(self) -> bool:
-        """Whether a process holds the lock, or one on another host has been heard of lately."""
-        try:
-            with open(self.files.lock) as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                held = json.load(file)
-            heard = time.time() - self.files.lock.stat().st_mtime
-            return bool(held["host"] != socket.gethostname() and heard < 6 * BEAT_SECONDS)
-        except (FileNotFoundError, ValueError, KeyError):
-            return False
-        except OSError:
-            return True
+        return lock_of(self.files.lock).taken()
 
 
 def overview(run: Run) -> dict[str, Any]:

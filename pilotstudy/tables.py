@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pilotstudy.arms import Mode
-from pilotstudy.files import write
+from pilotstudy.files import source, write
 
 VERSION = 1
 
@@ -101,7 +101,7 @@ def save(path: Path, table: pa.Table) -> None:
 
 def load_predictions(path: Path) -> list[Predictions]:
     """What `predictions` made a table of."""
-    table = pq.read_table(path)
+    table = pq.read_table(source(path))
     codes = [table[name].combine_chunks() for name in ("at", "mode", "split")]
     known = [column.dictionary.to_pylist() for column in codes]
     found = np.stack([column.indices.to_numpy() for column in codes], 1)

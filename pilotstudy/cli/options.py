@@ -20,8 +20,22 @@ def be_quiet(quiet: bool) -> None:
     progress.quiet = quiet
 
 
+def folder(text: "str | Path") -> Path:
+    from pilotstudy.files import place
+
+    return place(text)
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=be_quiet, help="No messages, only data and errors.")]
-RunsDir = Annotated[Path, typer.Option(envvar="PILOTSTUDY_RUNS", help="Where run folders lie.")]
+RunsDir = Annotated[
+    Path,
+    typer.Option(
+        envvar="PILOTSTUDY_RUNS",
+        parser=folder,
+        metavar="FOLDER|URI",
+        help="Where run folders lie: a folder, or s3://.. or gs://..",
+    ),
+]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")]
 Trials = Annotated[int | None, typer.Option(min=0, help="Search trials in all, shared equally by the searched arms.")]
 Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds each arm is trained with.")]

@@ -5,7 +5,6 @@ import gc
 import json
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -82,14 +81,14 @@ class TrialActor(tune.Trainable):
         import torch
 
         from pilotstudy import device
-        from pilotstudy.files import RunFiles
+        from pilotstudy.files import RunFiles, place
         from pilotstudy.spec import Trial
         from pilotstudy.trial import TrialRun
 
         where = device.choose("cuda" if self.work["gpus"] and torch.cuda.is_available() else "cpu")
         if where.type == "cuda":
             torch.cuda.set_per_process_memory_fraction(min(1.0, self.work["gpus"]) * 0.9)
-        files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
+        files = RunFiles(place(self.work["folder"])).trial(self.work["key"])
         self.starts = self._count(files)
         trial = Trial.model_validate(self.work["trial"])
         options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds")}}

@@ -18,7 +18,7 @@ from pilotstudy import results
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.director import Director, Item
 from pilotstudy.errors import InputError, StorageError
-from pilotstudy.files import PACKAGE, write
+from pilotstudy.files import PACKAGE, whole, write
 from pilotstudy.screen import Screen
 from pilotstudy.spec import Trial
 
@@ -42,6 +42,7 @@ from ray.tune.search import Searcher
 from pilotstudy.cluster.actor import TrialActor
 
 TABLE_SECONDS = 2.0  # how often the table of all trials is written
+LOOK_SECONDS = 1.0  # how often a request to stop is looked for
 MOST_FAILURES = 200  # of one trial's actors, lost nodes included; `actor.MAX_RESTARTS` is for the trial's own
 
 
@@ -193,7 +194,7 @@ class StudySearcher(Searcher):
         work = {
             "trial": item.trial.model_dump(),
             "key": item.key,
-            "folder": str(self.director.run.files.folder.resolve()),
+            "folder": whole(self.director.run.files.folder),
             "session": self.session,
             "threads": self.resources.cpus,
             "gpus": gpus,
@@ -310,15 +311,17 @@ class Stopper(tune.Stopper):
 
     def __init__(self, searcher: StudySearcher, stop_file: Path, deadline: float | None):
         self.searcher, self.stop_file, self.deadline = searcher, stop_file, deadline
+        self.looked = 0.0
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         return False
 
     def stop_all(self) -> bool:
         searcher = self.searcher
-        searcher.director.run.beat()
-        if not searcher.stopping and self.stop_file.exists():
-            searcher.stopping = "stopped"
+        if not searcher.stopping and time.monotonic() - self.looked > LOOK_SECONDS:
+            self.looked = time.monotonic()
+            if self.stop_file.exists():
+                searcher.stopping = "stopped"
         if not searcher.stopping and self.deadline and time.monotonic() > self.deadline:
             searcher.stopping = "time"
         return bool(searcher.stopping)

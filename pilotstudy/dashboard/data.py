@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pilotstudy import arms, claims, evidence, metrics, paper, report, search, statistics, tables, tabulate
 from pilotstudy.errors import InputError
+from pilotstudy.files import is_remote
 from pilotstudy.metrics import Array
 from pilotstudy.results import Results, optimism
 from pilotstudy.runs import Run, overview, progress_of
@@ -299,7 +300,9 @@ class Curves:
     """The epochs of all trials, read together: thousands of small files would take long one by one."""
 
     def __init__(self, run: Run, keys: Sequence[str]):
-        there = {path.stem: str(path) for path in run.files.epochs.glob("*.parquet")}
+        folder: Any = run.files.epochs
+        store = folder.fs if is_remote(folder) else None
+        there = {path.stem: path.path if store else str(path) for path in folder.glob("*.parquet")}
         paths = sorted({there[key] for key in keys if key in there})
         self.of: dict[str, slice] = {}
         self.columns: dict[str, Array] = {}
@@ -308,7 +311,7 @@ class Curves:
             return
         names = [*dict.fromkeys(("epoch", *CURVES, *LEARNING, *DGM))]
         wanted = [*names, "imputation_error", "__filename"]
-        found = ds.dataset(paths, schema=tables.EPOCHS, format="parquet").to_table(columns=wanted)
+        found = ds.dataset(paths, schema=tables.EPOCHS, format="parquet", filesystem=store).to_table(columns=wanted)
         found = found.append_column("order", [np.arange(len(found))])
         found = found.sort_by([("__filename", "ascending"), ("order", "ascending")])
         file = found["__filename"].combine_chunks().dictionary_encode()

@@ -29,7 +29,7 @@ class Source:
         for path in files.trials, files.study:
             try:
                 found = path.stat()
-                marks.append(f"{found.st_mtime_ns:x}-{found.st_size:x}")
+                marks.append(f"{found.st_mtime:.6f}-{found.st_size}")
             except FileNotFoundError:
                 marks.append("none")
         return ".".join([*marks, str(self.run.at_work())])
