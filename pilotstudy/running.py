@@ -52,6 +52,7 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, time_b
     run = director.run
     since = time.monotonic()
     with engine.connected(options.address, run.files.log), engine.terminal() as out:
+        engine.shared(run.files.folder)
         if options.gpus_per_trial == "auto":
             gpus = max(engine.measured_share(trial(director.study, arm, 0), data) for arm in director.study.arms)
             message(f"each trial gets {gpus:g} of a GPU")

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from pilotstudy import results
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.director import Director, Item
 from pilotstudy.errors import InputError, StorageError
-from pilotstudy.files import PACKAGE, whole, write
+from pilotstudy.files import PACKAGE, is_remote, whole, write
 from pilotstudy.screen import Screen
 from pilotstudy.spec import Trial
 
@@ -38,6 +38,7 @@ import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pilotstudy.cluster.actor import TrialActor
 
@@ -113,24 +114,58 @@ def terminal() -> TextIO:
 
 def fitting(cpus: int, gpus: float, concurrency: int | None) -> Resources:
     """What a trial gets and how many run at once, refused if the cluster can never give it."""
-    there = ray.cluster_resources()
-    have = {"CPU": there.get("CPU", 0.0), "GPU": there.get("GPU", 0.0)}
-    on_one_node = [
-        node["Resources"]
-        for node in ray.nodes()
-        if node["Alive"]
-        and node["Resources"].get("CPU", 0) >= cpus
-        and node["Resources"].get("GPU", 0) >= (gpus if gpus > 0 else 0)
-    ]
-    if not on_one_node:
+    alive = [(node["Resources"], 1) for node in ray.nodes() if node["Alive"]]
+
+    def room(nodes: Sequence[tuple[Mapping[str, float], int]]) -> int:
+        """How many trials fit on these nodes, a trial on one of them."""
+        found = 0
+        for resources, count in nodes:
+            fits = int(resources.get("CPU", 0) // cpus)
+            found += count * (min(fits, int(resources.get("GPU", 0) / gpus + 1e-9)) if gpus else fits)
+        return found
+
+    most = max(room(alive), room(may_come()))
+    if not most:
+        there = ray.cluster_resources()
         raise InputError(
             f"a trial asks for {cpus} CPUs and {gpus:g} GPUs on one node, and none has them: the cluster has "
-            f"{have['CPU']:g} CPUs and {have['GPU']:g} GPUs on {len(ray.nodes())} nodes"
+            f"{there.get('CPU', 0.0):g} CPUs and {there.get('GPU', 0.0):g} GPUs on {len(alive)} nodes"
         )
-    most = int(have["CPU"] // cpus)
-    if gpus:
-        most = min(most, int(have["GPU"] / gpus + 1e-9))
-    return Resources(cpus, gpus, max(1, min(most, concurrency or most)))
+    return Resources(cpus, gpus, min(most, concurrency or most))
+
+
+def may_come() -> list[tuple[Mapping[str, float], int]]:
+    """The kinds of nodes that an autoscaler may start, with the most there can be of each."""
+    from ray._private.state import state
+
+    config = state.get_cluster_config()
+    groups = config.node_group_configs if config else ()
+    return [(dict(group.resources), group.max_count if group.max_count >= 0 else 1000) for group in groups]
+
+
+def shared(folder: Path) -> None:
+    """Refuses a folder that not every node sees: trials elsewhere would write where nobody reads."""
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    if is_remote(folder) or (len(nodes) < 2 and not may_come()):
+        return
+    mark = folder / f".seen-{uuid.uuid4().hex}"
+    write(mark, "")
+
+    @ray.remote(num_cpus=0)
+    def sees(path: str) -> bool:
+        return os.path.exists(path)
+
+    try:
+        strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
+        path = whole(mark)
+        seen = ray.get([sees.options(scheduling_strategy=strategy).remote(path) for strategy in strategies])
+    finally:
+        mark.unlink(missing_ok=True)
+    if not all(seen):
+        raise InputError(
+            f"{len(seen) - sum(seen)} of {len(nodes)} nodes do not see {folder}: give --runs-dir a folder that all nodes "
+            "share, or a URI such as s3://bucket/runs"
+        )
 
 
 def share_for(peak: float, memory: float) -> float:
@@ -219,8 +254,14 @@ class StudySearcher(Searcher):
             pass
         elif status in ("finished", "diverged"):
             known = self.director.run.result(item.key)
-            assert known is not None
-            self._conclude(item, known)
+            if known is None:  # written by a node that came later and does not share the folder
+                self.error = StorageError(
+                    f"the result of {item.name} is not in {self.director.run.files.folder}: "
+                    "the node that trained it does not see that folder; use a shared one, or a URI such as s3://bucket/runs"
+                )
+                self.stopping = "storage"
+            else:
+                self._conclude(item, known)
         elif error or status:
             reason = (result or {}).get("error") or f"its actor died more than {MOST_FAILURES} times"
             self._conclude(item, self._note(item, {"status": "failed", "error": reason}))

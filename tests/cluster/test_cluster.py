@@ -1,0 +1,177 @@
+"""A real Ray cluster of several nodes on one machine."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import chaos
+
+from pilotstudy.files import RunFiles
+from pilotstudy.results import Results
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class Nodes:
+    """Nodes of one cluster, each a process group of its own, ended by its pid and nothing else."""
+
+    def __init__(self, folder: Path, token: str):
+        self.folder = folder
+        self.environment = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        self.processes: dict[str, subprocess.Popen] = {}
+        self.address = ""
+
+    def start(self, name: str, *words: str, wrap: tuple[str, ...] = ()) -> None:
+        command = [
+            *wrap,
+            str(Path(sys.executable).with_name("ray")),
+            "start",
+            "--block",
+            "--disable-usage-stats",
+            *words,
+        ]
+        log = open(self.folder / f"{name}.log", "wb")  # noqa: SIM115
+        self.processes[name] = subprocess.Popen(
+            command, stdout=log, stderr=log, env=self.environment, start_new_session=True
+        )
+
+    def head(self, *words: str) -> None:
+        ports = ("--port=0", f"--temp-dir={self.folder / 'ray'}", "--dashboard-port=0", "--dashboard-host=127.0.0.1")
+        self.start("head", "--head", *ports, *words)
+        deadline = time.monotonic() + 90
+        while not (found := re.search(r"--address='([\d.:]+)'", (self.folder / "head.log").read_text())):
+            assert time.monotonic() < deadline, (self.folder / "head.log").read_text()
+            time.sleep(0.2)
+        self.address = found[1]
+
+    def worker(self, name: str, *words: str, **options) -> None:
+        self.start(name, f"--address={self.address}", *words, **options)
+
+    def kill(self, name: str) -> None:
+        """-9, and everything below it: a node that is gone."""
+        os.killpg(self.processes.pop(name).pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        for name in list(self.processes):
+            for pid in chaos.descendants(self.processes[name].pid):
+                os.kill(pid, signal.SIGKILL)
+            self.kill(name)
+
+    def wait(self, number: int) -> None:
+        """Until so many nodes are alive."""
+        script = f"import ray; ray.init('{self.address}', logging_level='ERROR', log_to_driver=False)\nimport time\n"
+        script += f"while sum(n['Alive'] for n in ray.nodes()) != {number}: time.sleep(0.3)\n"
+        subprocess.run([sys.executable, "-c", script], env=self.environment, check=True, timeout=90)
+
+    def job_server(self) -> str:
+        script = f"import ray; c = ray.init('{self.address}', logging_level='ERROR'); print('at', c.dashboard_url)"
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=self.environment, check=True, timeout=90, capture_output=True, text=True
+        )
+        return "http://" + re.search(r"at (\S+)", done.stdout)[1]
+
+    def pilotstudy(self, *words: object, **changes) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pilotstudy", *map(str, words)]
+        return subprocess.run(
+            command, env=self.environment | changes, capture_output=True, text=True, check=False, timeout=240
+        )
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    made = Nodes(tmp_path, TOKEN)
+    yield made
+    made.end()
+
+
+def test_a_study_goes_on_while_nodes_go_and_come(nodes, tmp_path):
+    """Bit-identical to a local run, every trial once, and it says how often a trial moved."""
+    chaos.prepare(tmp_path)
+    assert chaos.start(tmp_path, "local").wait(200) == 0
+    nodes.head("--num-cpus=0")
+    for name in "one", "two":
+        nodes.worker(name, "--num-cpus=1")
+    nodes.wait(3)
+    words = ("run", str(tmp_path / "chaos.toml"), "--name", "far", "--runs-dir", str(tmp_path / "runs"))
+    command = [sys.executable, "-m", "pilotstudy", *words, "--address", nodes.address]
+    log = open(tmp_path / "far.log", "wb")  # noqa: SIM115
+    process = subprocess.Popen(command, env=nodes.environment, stdout=log, stderr=log)
+    run = RunFiles(tmp_path / "runs" / "far")
+    deadline = time.monotonic() + 120
+    while not (list(run.results.glob("*.json")) and len(list(run.checkpoints.glob("*.pt"))) == 2):
+        assert process.poll() is None, (tmp_path / "far.log").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    nodes.kill("one")
+    nodes.worker("three", "--num-cpus=1")
+    assert process.wait(200) == 0, (tmp_path / "far.log").read_text()
+    local, far = (chaos.results(tmp_path, name) for name in ("local", "far"))
+    fixed = {row["key"] for row in Results(run).trials.to_pylist() if row["phase"] == "arms"}
+    assert len(fixed) == 6
+    for key in fixed:
+        assert far[key] == local[key]
+    trials = Results(run).trials.to_pylist()
+    assert len(trials) == 14
+    assert {row["status"] for row in trials} == {"finished"}
+    assert len({(row["phase"], row["arm"], row["number"]) for row in trials}) == 14
+    assert sum(row["moves"] for row in trials) >= 1
+    assert "after their node was lost" in (tmp_path / "far.log").read_text()
+    assert all(row["retries"] == 0 for row in trials)
+
+
+def test_jobs_with_a_token(nodes, tmp_path):
+    chaos.prepare(tmp_path)
+    nodes.head("--num-cpus=2")
+    server = nodes.job_server()
+    there = ("--address", server)
+    words = ("submit", tmp_path / "chaos.toml", "--name", "sent", "--runs-dir", tmp_path / "runs", *there)
+    wrong = nodes.pilotstudy("jobs", *there, RAY_AUTH_TOKEN="f" * 32)
+    assert wrong.returncode == 2
+    assert "refuses the token" in wrong.stderr
+    assert wrong.stderr.count("\n") == 1
+    sent = nodes.pilotstudy(*words, "--set", "training.epochs=61")
+    assert (sent.returncode, sent.stdout) == (0, "sent\n"), sent.stderr
+    results = tmp_path / "runs" / "sent" / "results"
+    deadline = time.monotonic() + 120
+    while not list(results.glob("*.json")):
+        assert time.monotonic() < deadline, nodes.pilotstudy("logs", "sent", *there).stdout
+        time.sleep(0.2)
+    assert nodes.pilotstudy(*words).returncode == 2  # it is at work
+    assert nodes.pilotstudy("stop", "sent", *there).returncode == 0
+    assert json.loads(nodes.pilotstudy("jobs", "--json", *there).stdout)[0]["state"] == "STOPPED"
+    done = len(list(results.glob("*.json")))
+    assert nodes.pilotstudy("resume", "sent", *there).returncode == 0
+    followed = nodes.pilotstudy("logs", "sent", "--follow", *there)
+    assert followed.returncode == 0, followed.stdout
+    assert f"{done} of 14" in followed.stdout or "were there already" in followed.stdout
+    assert len(list(results.glob("*.json"))) == 12
+    assert json.loads(nodes.pilotstudy("status", "sent", "--json", *there).stdout)["state"] == "SUCCEEDED"
+    frozen = json.loads((tmp_path / "runs" / "sent" / "study.json").read_text())
+    assert frozen["study"]["training"]["epochs"] == 61
+    for path in [*(tmp_path / "runs").rglob("*"), *tmp_path.glob("*.log")]:
+        assert not path.is_file() or TOKEN.encode() not in path.read_bytes()
+
+
+def test_a_folder_that_not_all_nodes_see_is_refused(nodes, tmp_path):
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("a node with a file system of its own takes root and `unshare`")
+    chaos.prepare(tmp_path)
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    nodes.head("--num-cpus=1")
+    hide = f'mount -t tmpfs none {runs} && exec "$@"'
+    nodes.worker("blind", "--num-cpus=1", wrap=("unshare", "-m", "bash", "-c", hide, "--"))
+    nodes.wait(2)
+    words = ("run", tmp_path / "chaos.toml", "--name", "far", "--runs-dir", runs, "--address", nodes.address)
+    done = nodes.pilotstudy(*words)
+    assert done.returncode == 2
+    assert "1 of 2 nodes do not see" in done.stderr
+    assert not list((runs / "far").glob("results/*"))
