@@ -29,7 +29,7 @@ function sortableTable(columns, rows, { caption, onRow, rowClass, sorted } = {})
   function fill() {
     heads.forEach((head, number) => head.setAttribute("aria-sort", by && by.number === number ? (by.down ? "descending" : "ascending") : "none"));
     const value = by && (columns[by.number].sort || columns[by.number].text);
-    const ordered = by ? [...rows].sort((a, b) => compare(value(a), value(b)) * (by.down ? -1 : 1)) : rows;
+    const ordered = by ? [...rows].sort((a, b) => compare(value(a), value(b), by.down)) : rows;
     body.replaceChildren(...ordered.map((row) => {
       const cells = columns.map((column, number) => {
         const parts = [column.text(row) ?? ""];
@@ -46,10 +46,12 @@ function sortableTable(columns, rows, { caption, onRow, rowClass, sorted } = {})
   return h("div", { class: "scroll" }, h("table", {}, caption ? h("caption", {}, caption) : null, h("thead", {}, h("tr", {}, ...heads)), body));
 }
 
-function compare(a, b) {
+/** What has no value comes last, whichever way the rest is sorted. */
+function compare(a, b, down = false) {
   const none = (value) => value === null || value === undefined || value === "" || Number.isNaN(value);
   if (none(a) || none(b)) return none(a) - none(b);
-  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  const order = typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  return down ? -order : order;
 }
 
 /** Numbers as CSV, quoted where needed; what a spreadsheet would take for a formula is kept as text. */

@@ -7,8 +7,8 @@ const bestOf = (run, metric) => run.best.find((card) => card.metric === metric);
 
 function runsTable() {
   const best = (metric, head) => ({ head, sort: (run) => bestOf(run, metric)?.value ?? null, text: (run) => (bestOf(run, metric) ? fixed(bestOf(run, metric).value, 3) : ""), sub: (run) => bestOf(run, metric)?.label });
-  const tick = (run) => h("label", {}, h("input", { type: "checkbox", value: run.run, "aria-label": `Lay ${run.run} beside others`, onchange: (event) => { chosen[event.target.checked ? "add" : "delete"](run.run); beside(); } }), h("a", { href: run.link }, run.run));
-  const columns = [{ head: "run", left: true, text: tick, sort: (run) => run.run, sub: (run) => run.title }, { head: "state", left: true, text: (run) => run.problem || run.state }, { head: "trials", text: (run) => `${run.done} / ${run.trials}`, sort: (run) => run.done, sub: (run) => (run.failed ? `${run.failed} failed` : "") },
+  const tick = (run) => h("label", {}, h("input", { type: "checkbox", value: run.run, "aria-label": `Lay ${run.run} beside others`, onchange: (event) => { chosen[event.target.checked ? "add" : "delete"](run.run); beside(); } }), run.problem ? run.run : h("a", { href: run.link }, run.run));
+  const columns = [{ head: "run", left: true, text: tick, sort: (run) => run.run, sub: (run) => run.title }, { head: "state", left: true, text: (run) => run.problem || run.state }, { head: "trials", text: (run) => (run.problem ? "" : `${run.done} / ${run.trials}`), sort: (run) => run.done, sub: (run) => (run.failed ? `${run.failed} failed` : "") },
     { head: "data", left: true, text: (run) => run.data }, { head: "network", left: true, text: (run) => run.network }, best("accuracy", "best accuracy"), best("nll", "best NLL"), best("ece", "best ECE"), { head: "since", left: true, text: (run) => run.since }];
   document.getElementById("runs").replaceChildren(RUNS.length ? sortableTable(columns, RUNS) : h("p", { class: "lead" }, "There are no runs yet."));
 }

@@ -20,7 +20,7 @@ const narrow = () => window.innerWidth < 700;
 const theme = () => document.documentElement.dataset.theme;
 function look(number) {
   const colours = COLOURS[theme()];
-  return { color: colours[number % colours.length], dash: DASHES[number % DASHES.length], symbol: SYMBOLS[number % SYMBOLS.length] };
+  return { color: colours[number % colours.length], dash: DASHES[number % DASHES.length], symbol: SYMBOLS[(number + Math.floor(number / colours.length)) % SYMBOLS.length] };
 }
 function lookOf(name) {
   const arms = [...new Set(DATA.trials.columns.arm), "ensemble"];
@@ -119,7 +119,7 @@ function answerSection() {
   const { sentences, cards, claims } = DATA.answer;
   parent.append(...sentences.map((text) => h("p", { class: "lead" }, text)));
   parent.append(h("div", { class: "cards" }, ...cards.map((card) => h("div", { class: "card" }, h("p", { class: "quiet" }, card.head), h("p", { class: "value" }, fixed(card.value, 3)), h("p", { class: "who" }, card.label),
-    h("p", { class: "quiet" }, `95 %: ${fixed(card.low, 3)} to ${fixed(card.high, 3)}`), h("p", { class: card.real ? "holds" : "undecided" }, card.real ? "✓ really the best" : "~ cannot be told from the next")))));
+    h("p", { class: "quiet" }, `95 %: ${fixed(card.low, 3)} to ${fixed(card.high, 3)}`), h("p", { class: card.real ? "holds" : "undecided" }, (card.real ? "✓ " : "~ ") + card.verdict)))));
   if (!DATA.table.variants.last.length) return;
   const rows = () => DATA.table.variants.last.filter((row) => row.nll !== null);
   figure(parent, {
@@ -288,7 +288,7 @@ function searchSection() {
       const at = searchTrials(arm), style = look(number);
       let best = Infinity;
       const line = at.map((i) => (best = Math.min(best, columns().nll[i])));
-      return [points(at, at.map((i) => columns().number[i]), at.map((i) => columns().nll[i]), style, arm), { type: kind(), mode: "lines", x: at.map((i) => columns().number[i]), y: line, line: { color: style.color, dash: style.dash, shape: many() ? "linear" : "hv", width: 2 }, name: `${arm}, best so far`, hoverinfo: "skip" }];
+      return [points(at, at.map((i) => columns().number[i]), at.map((i) => columns().nll[i]), style, arm), { type: kind(), mode: "lines", x: at.map((i) => columns().number[i]), y: line, line: { color: style.color, dash: style.dash, shape: "hv", width: 2 }, name: `${arm}, best so far`, hoverinfo: "skip" }];
     }), ...marks((i) => columns().number[i], (i) => columns().nll[i], arms)], layout({ dragmode: "select", xaxis: { title: { text: "trial" }, dtick: Math.max(...columns().number) < 20 ? 1 : undefined }, yaxis: { title: { text: "validation NLL" } } })],
     numbers: () => ({ columns: ["arm", "trial", "NLL", "accuracy", "ECE"], rows: searchTrials().map((i) => [columns().arm[i], columns().number[i], columns().nll[i], columns().accuracy[i], columns().ece[i]]) }), after: linked });
   const objectives = Object.entries(METRICS);
@@ -307,7 +307,7 @@ function searchSection() {
         traces.push(trace);
         if (bad.length) traces.push(points(bad, bad.map(value(state.x)), bad.map(value(state.y)), { color: css("--bad"), symbol: "x-thin-open" }, `${arm}, below the floor`));
       });
-      traces.push({ type: kind(), mode: "lines", x: best.map(value(state.x)), y: best.map(value(state.y)), line: { shape: many() ? "linear" : state.y === "accuracy" ? "hv" : "hv", color: css("--ink"), width: 1.5 }, name: "front", hoverinfo: "skip" });
+      traces.push({ type: kind(), mode: "lines", x: best.map(value(state.x)), y: best.map(value(state.y)), line: { shape: "hv", color: css("--ink"), width: 1.5 }, name: "front", hoverinfo: "skip" });
       return [[...traces, ...marks(value(state.x), value(state.y), arms)], layout({ dragmode: "select", xaxis: { title: { text: `validation ${METRICS[state.x]}` } }, yaxis: { title: { text: `validation ${METRICS[state.y]}` } } })];
     },
     numbers: () => { const best = new Set(front(searchTrials(), state.x, state.y)); return { columns: ["trial", METRICS[state.x], METRICS[state.y], "on the front"], rows: searchTrials().map((i) => [trialName(i), columns()[state.x][i], columns()[state.y][i], best.has(i) ? "yes" : ""]) }; }, after: linked });
@@ -384,7 +384,8 @@ function trainingSection() {
   if (!rows.length) return;
   const parent = section("training", "Training");
   const turns = rows.filter((row) => row.turn && row.phase === "arms");
-  const kept = rows.filter((row) => !row.turn && row.row.startsWith("pilot") && row.phase === "arms").map((row) => row.label);
+  const whole = Math.max(...rows.map((row) => (row.curves.validation_nll ? row.curves.validation_nll.mean.length : 0)));
+  const kept = rows.filter((row) => !row.turn && row.row.startsWith("pilot") && row.phase === "arms" && row.curves.validation_nll?.mean.length === whole).map((row) => row.label);
   const told = turns.length ? ` Validation NLL turns and grows by more than a tenth for ${turns.map((row) => `${row.label} (from epoch ${row.turn})`).join(", ")}${kept.length ? `, but not for ${kept.join(", ")}` : ""}.` : "";
   figure(parent, { id: "learning", title: "Learning curves", reading: `The mean over seeds, with their range as a band.${told}`, height: 440, controls: [choice("figure", Object.entries(CURVE_NAMES), "curve", () => redraw("learning"))],
     draw() {
@@ -426,7 +427,7 @@ function unpack() {
 let unpacked = null;
 function curveOf(i, name) {
   unpacked ||= unpack();
-  const { low, high, steps } = unpacked.curves[name];
+  const { steps } = unpacked.curves[name], low = unpacked.curves[name].low[i], high = unpacked.curves[name].high[i];
   return Array.from(steps.subarray(unpacked.starts[i], unpacked.starts[i + 1]), (v) => (v === 65535 ? null : low + (v / 65534) * (high - low)));
 }
 function binsOf(i) {
@@ -449,7 +450,7 @@ function trialsSection() {
     const haystack = (i) => [c.phase[i], c.arm[i], c.status[i], c.error[i] || "", `seed ${c.seed[i]}`, ...names.map((name) => (DATA.trials.settings[name][i] === null ? "" : `${name}=${DATA.trials.settings[name][i]}`))].join(" ").toLowerCase();
     let rows = c.arm.map((_, i) => i).filter((i) => (!state.phase || c.phase[i] === state.phase) && (!state.status || c.status[i] === state.status) && (!state.onlySelected || selected.has(i)) && (!text || text.split(/\s+/).every((word) => haystack(i).includes(word))));
     const heads = [["arm", (i) => c.arm[i], true], ["phase", (i) => c.phase[i], true], ["number", (i) => c.number[i]], ["seed", (i) => c.seed[i]], ["status", (i) => c.status[i], true], ["NLL", (i) => c.nll[i]], ["accuracy", (i) => c.accuracy[i]], ["ECE", (i) => c.ece[i]], ["epochs", (i) => c.epochs[i]], ["seconds", (i) => c.seconds[i]]];
-    if (state.sort) { const value = heads[state.sort.number][1]; rows.sort((a, b) => compare(value(a), value(b)) * (state.sort.down ? -1 : 1)); }
+    if (state.sort) { const value = heads[state.sort.number][1]; rows.sort((a, b) => compare(value(a), value(b), state.sort.down)); }
     const pages = Math.max(1, Math.ceil(rows.length / PAGE));
     state.page = Math.min(state.page, pages - 1);
     const shown = rows.slice(state.page * PAGE, state.page * PAGE + PAGE);
@@ -467,7 +468,7 @@ function trialsSection() {
   const filter = h("input", { type: "search", id: "filter", placeholder: "filter: dropout rate=0.5 seed 1 …", "aria-label": "Filter trials", size: 30, value: state.filter, oninput: () => { state.filter = filter.value; state.page = 0; fillTrials(); } });
   const csv = () => { const c = columns(), names = Object.keys(c), own = Object.keys(DATA.trials.settings); download(`${DATA.run.run}-trials.csv`, toCsv([...names, ...own], c.arm.map((_, i) => [...names.map((name) => c[name][i]), ...own.map((name) => DATA.trials.settings[name][i])])), "text/csv"); };
   const refill = () => { state.page = 0; fillTrials(); };
-  parent.append(h("div", { class: "controls" }, filter, choice("", unique("phase"), "phase", refill), choice("", unique("status"), "status", refill), h("label", {}, h("input", { type: "checkbox", id: "only-selected", onchange: (event) => { state.onlySelected = event.target.checked; refill(); } }), "selected only"), h("button", { type: "button", onclick: csv }, "CSV")), place, detail);
+  parent.append(h("div", { class: "controls" }, filter, choice("", unique("phase"), "phase", refill), choice("", unique("status"), "status", refill), h("label", {}, h("input", { type: "checkbox", id: "only-selected", checked: state.onlySelected, onchange: (event) => { state.onlySelected = event.target.checked; refill(); } }), "selected only"), h("button", { type: "button", onclick: csv }, "CSV")), place, detail);
   fillTrials();
   if (state.open !== null) openTrial(state.open, false);
 }
@@ -527,6 +528,8 @@ function head() {
 }
 function render() {
   const top = window.scrollY;
+  const typing = document.activeElement && document.activeElement.id === "filter" ? document.activeElement.selectionStart : null;
+  const opened = [...document.querySelectorAll("details[open]")].map((element) => element.closest("figure").id);
   document.getElementById("main").replaceChildren();
   document.getElementById("nav").replaceChildren();
   for (const entry of figures) if (entry.plot.classList.contains("js-plotly-plot")) Plotly.purge(entry.plot);
@@ -542,6 +545,8 @@ function render() {
   trainingSection();
   trialsSection();
   madeSection();
+  for (const id of opened) { const details = document.querySelector(`#${CSS.escape(id)} details`); if (details) details.open = true; }
+  if (typing !== null) { const filter = document.getElementById("filter"); filter.focus({ preventScroll: true }); filter.setSelectionRange(typing, typing); }
   window.scrollTo({ top, behavior: "instant" });
 }
 render();
@@ -563,9 +568,12 @@ if (LIVE) {
         version = fresh.version;
         document.body.dataset.version = version;
         if (fresh.problem) document.getElementById("state").textContent = fresh.problem;
-        else { DATA = fresh; render(); if (selected.size) select([...selected]); }
+        else { const kept = [...selected].map(trialName), open = state.open === null ? null : trialName(state.open); DATA = fresh; const at = new Map(columns().arm.map((_, i) => [trialName(i), i])); state.open = at.get(open) ?? null; selected = new Set(kept.map((name) => at.get(name)).filter((i) => i !== undefined)); render(); if (selected.size) select([...selected]); }
       }
-    } catch { document.getElementById("state").textContent = "the server has stopped; what is shown is the last state"; }
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error; // what fetch throws when nobody answers
+      document.getElementById("state").textContent = "the server does not answer; what is shown is the last state";
+    }
     setTimeout(poll, 1500);
   };
   setTimeout(poll, 1500);

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pilotstudy import statistics
+from pilotstudy import arms, statistics
 from pilotstudy.evidence import Evidence, budget
 from pilotstudy.runs import Run
-from pilotstudy.spec import Claim
+from pilotstudy.spec import Claim, Study
 from pilotstudy.statements import Row, Statement
 from pilotstudy.statistics import Estimate
 
@@ -43,8 +43,8 @@ def judge_all(run: Run, extra: Iterable[Claim] = ()) -> list[Judged]:
         return []
     statements = [Statement.parse(claim.holds) for claim, _ in stated]
     evidence = Evidence.of(run, list(dict.fromkeys(statement.metric for statement in statements)))
-    given = budget(run)
-    tried = [Tried(statement, evidence) for statement in statements]
+    given, planned = budget(run), planned_rows(run.study())
+    tried = [Tried(statement, evidence, planned) for statement in statements]
     family = [i for i, one in enumerate(tried) if one.p is not None]
     adjusted = dict(zip(family, statistics.holm([tried[i].p or 0.0 for i in family]), strict=True))
     return [
@@ -62,7 +62,7 @@ def judge_all(run: Run, extra: Iterable[Claim] = ()) -> list[Judged]:
             hardest=one.hardest,
             opponents=len(one.found),
             seeds=one.shown.seeds if one.shown else 0,
-            budget=describe(one.rows, given),
+            budget=describe(one.rows, given, one.shown.seeds if one.shown else 0),
             stated=when,  # type: ignore[arg-type]
         )
         for number, ((claim, when), one) in enumerate(zip(stated, tried, strict=True))
@@ -72,21 +72,25 @@ def judge_all(run: Run, extra: Iterable[Claim] = ()) -> list[Judged]:
 class Tried:
     """A statement held against the evidence: one comparison, or one with each row of a group."""
 
-    def __init__(self, statement: Statement, evidence: Evidence):
+    def __init__(self, statement: Statement, evidence: Evidence, planned: Sequence[Row]):
         self.sign = -1 if statement.relation == "<" else 1
         self.rows = [row for _, row in statement.terms]
         self.found: dict[str, Estimate] = {}
         self.missing = [str(row) for row in self.rows if row not in evidence.rows]
+        self.absent: list[str] = []  # of a group: planned, but nothing to compare with
         if not self.missing:
             opponents: Sequence[Row | None] = [None]
             if statement.group:
-                opponents = statement.group.members(evidence.rows, self.rows[0])
+                opponents = statement.group.members(planned, self.rows[0])
                 self.rows += [row for row in opponents if row]
             for opponent in opponents:
                 terms = [*statement.terms, *([(-1.0, opponent)] if opponent else [])]
-                estimate = evidence.contrast(statement.metric, terms, statement.constant)
+                there = opponent is None or opponent in evidence.rows
+                estimate = evidence.contrast(statement.metric, terms, statement.constant) if there else None
                 if estimate is not None:
                     self.found[str(opponent or "")] = estimate
+                else:
+                    self.absent.append(str(opponent))
             if not self.found:
                 self.missing = ["anything to compare with"]
         # Against each, how sure is it that the statement is true? The least sure decides.
@@ -105,7 +109,8 @@ class Tried:
         if any(estimate.seeds < 2 for estimate in self.found.values()):
             return "undecided"
         if all(estimate.sign == self.sign for estimate in self.found.values()):
-            return "holds"  # against every one of them, so no correction is needed
+            # Against every one of them, so no correction is needed; but every one must be there.
+            return "undecided" if self.absent else "holds"
         adjusted = statistics.holm([estimate.p for estimate in self.found.values()])
         pairs = zip(self.found.values(), adjusted, strict=True)
         wrong = any(estimate.value * self.sign < 0 and p < 1 - statistics.LEVEL for estimate, p in pairs)
@@ -117,6 +122,8 @@ class Tried:
             return f"the run has no {', no '.join(self.missing)}"
         if self.verdict != "undecided" or self.shown is None:
             return ""
+        if self.absent and all(estimate.sign == self.sign for estimate in self.found.values()):
+            return f"there is no result of {', '.join(self.absent)}"
         if self.shown.seeds < 2:
             return "one seed tells nothing of others"
         if self.shown.sign == -self.sign:
@@ -125,14 +132,26 @@ class Tried:
         return f"about {needed} seeds would decide it" if needed else "more seeds alone would not decide it"
 
 
-def describe(rows: Sequence[Row], given: dict[str, Any]) -> str:
-    """What the rows were given, in words."""
+def planned_rows(study: Study) -> list[Row]:
+    """Every row that the study is to have when it is done."""
+    rows = [Row(arm, mode) for arm in study.arms for mode in arms.get(arm).modes]
+    if sum(row.is_baseline for row in rows) > 1:
+        rows.append(Row("ensemble", "ensemble"))
+    if study.search and study.search.trials:
+        rows += [Row(arm, mode, "confirm") for arm in study.search.arms for mode in arms.get(arm).modes]
+    return rows
+
+
+def describe(rows: Sequence[Row], given: dict[str, Any], seeds: int) -> str:
+    """What the rows were given, in words: how many seeds the numbers rest on, of how many that were planned."""
     tuned = [row.arm for row in rows if row.phase == "confirm"]
+    planned = given["confirm_seeds"] if tuned and len(tuned) == len(rows) else given["seeds"]
+    number = f"{seeds} of {planned}" if seeds < planned else str(planned)
     if not tuned:
-        return f"{given['seeds']} seeds, {given['epochs']} epochs, fixed settings"
+        return f"{number} seeds, {given['epochs']} epochs, fixed settings"
     trials = {given["search_trials"].get(arm, 0) for arm in tuned}
     each = f"{min(trials)} trials each" if len(trials) == 1 else f"{min(trials)} to {max(trials)} trials"
-    return f"{given['confirm_seeds']} fresh seeds, {given['epochs']} epochs, tuned with {each}"
+    return f"{number} fresh seeds, {given['epochs']} epochs, tuned with {each}"
 
 
 def stated_before(run: Run, claim: Claim) -> bool:

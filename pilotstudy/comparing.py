@@ -81,6 +81,8 @@ def same_trials(one: Run, other: Run, row: Row) -> bool:
     if row.phase == "confirm":
         return False
     same = (first.data, first.network, first.training) == (second.data, second.network, second.training)
+    if row.arm == "ensemble":  # of all arms
+        return same and first.arms == second.arms
     return same and first.arms.get(row.arm) == second.arms.get(row.arm)
 
 

@@ -146,10 +146,13 @@ class Evidence:
         It must differ from each of the others at the level over their number, since it was chosen by looking.
         """
         better = statistics.METRICS[metric].better
+        if not better:
+            return None, []
         leader = max(rows, key=lambda row: better * self.figure(metric, row).value)
         others = [row for row in rows if row != leader]
         level = (1 - statistics.LEVEL) / max(1, len(others))
-        near = [row for row in others if (d := self.difference(metric, leader, row)) is None or d.p > level]
+        differences = {row: self.difference(metric, leader, row) for row in others}
+        near = [row for row, d in differences.items() if d is None or d.seeds < 2 or d.p > level]
         return (None if near or not others else leader), [leader, *near]
 
 

@@ -10,7 +10,7 @@ from pilotstudy.errors import InputError
 from pilotstudy.files import new_folder, write
 from pilotstudy.metrics import BINS
 from pilotstudy.results import Results, optimism, summary
-from pilotstudy.runs import Run
+from pilotstudy.runs import Run, total_of
 from pilotstudy.statistics import METRICS, RESAMPLES
 
 
@@ -74,6 +74,12 @@ def methods(run: Run) -> str:
             f"validation {', '.join(study.search.objectives if study.search else ())}), and their best settings were "
             f"trained again with {given['confirm_seeds']} fresh seeds"
         )
+    trials = Results(run.files).trials["status"].to_pylist()
+    total = total_of(run)
+    ended = {status: trials.count(status) for status in ("finished", "diverged", "stopped", "failed")}
+    if ended["finished"] < total:
+        others = ", ".join(f"{number} {status}" for status, number in ended.items() if number and status != "finished")
+        text += f". Of {total} planned trials {ended['finished']} finished and count{f' ({others})' if others else ''}"
     text += (
         f". Figures are of the last epoch on the test images, which guided no choice; ECE has {BINS} equal-width bins. "
         f"± is the sample deviation over seeds. Intervals are 95 %: bootstrap over test images ({RESAMPLES:,} "

@@ -8,7 +8,8 @@ from pilotstudy import arms
 from pilotstudy.errors import InputError, nearest
 
 MARKS = ("mc", "seeds", "tuned")
-GROUPS = ("others", "baselines", "noise", "sampling")
+GROUPS = ("others", "baselines", "standard", "noise", "sampling")
+STANDARD = ("dropout", "l2", "batchnorm", "data-aug")
 METRICS = ("accuracy", "nll", "ece", "brier", "adaptive_ece", "classwise_ece", "mce", "aurc", "entropy", "confidence")
 PATTERN = "`metric: row < row`, for example `nll: pilot-a-aug < vanilla`"
 
@@ -54,6 +55,7 @@ class Row:
         test = {
             "others": lambda row: row.mode != "seeds",
             "baselines": lambda row: row.is_baseline,
+            "standard": lambda row: row.is_baseline and row.arm in STANDARD,
             "noise": lambda row: row.is_baseline and row.arm.startswith(("add-", "sub-")),
             "sampling": lambda row: row.mode in ("mc", "ensemble") and not row.is_pilot,
         }[self.arm]
@@ -98,6 +100,9 @@ class Statement:
                 expected = False
             if expected:
                 raise InputError(f"claim {text!r}: expected {PATTERN}")
-        if not terms or (group and (len(terms) != 1 or constant or sides[2].split() != [sides[2].strip()])):
-            raise InputError(f"claim {text!r}: a group is compared with one row, as in `nll: pilot-a-aug < baselines`")
+        alone = len(terms) == 1 and terms[0][0] == 1.0 and not constant and len(sides[2].split()) == 1
+        if not terms or (group and not alone):
+            raise InputError(
+                f"claim {text!r}: a group stands on the right, beside one row, as in `nll: pilot-a-aug < baselines`"
+            )
         return cls(metric.strip(), tuple(terms), constant, sides[1], group)

@@ -149,26 +149,22 @@ def resample(
     log_probabilities: Sequence[Array], labels: Labels, names: Sequence[str], resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """For each metric: its values for each of the predictions [R], and on resamples of the points [B, R]."""
-    blocks: list[NDArray[np.float32]] = []
-    spans: dict[str, list[slice]] = {}
-    width = 0
-    for log_p in log_probabilities:
+    values: dict[str, list[float]] = {name: [] for name in names}
+    resampled: dict[str, list[Array]] = {name: [] for name in names}
+    weights = np.concatenate(list(resampled_weights(len(labels), resamples, seed)))
+    for log_p in log_probabilities:  # one at a time: the columns of all would take gigabytes
         points = Points(log_p, labels)
-        for name in names:
-            block = METRICS[name].columns(points).reshape(len(labels), -1).astype(np.float32)
-            spans.setdefault(name, []).append(slice(width, width + block.shape[1]))
-            width += block.shape[1]
-            blocks.append(block)
-    columns = np.concatenate(blocks, 1)
-    del blocks
-    whole = columns.mean(0, dtype=np.float64)
-    means = np.concatenate([weights @ columns for weights in resampled_weights(len(labels), resamples, seed)])
-    values, resampled = {}, {}
-    for name in names:
-        figure = METRICS[name].figure
-        values[name] = np.array([figure(whole[span]) for span in spans[name]])
-        resampled[name] = np.stack([figure(means[:, span]).astype(np.float64) for span in spans[name]], 1)
-    return values, resampled
+        blocks = [METRICS[name].columns(points).reshape(len(labels), -1).astype(np.float32) for name in names]
+        columns = np.concatenate(blocks, 1)
+        ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
+        whole, means = columns.mean(0, dtype=np.float64), weights @ columns
+        for name, of_all, of_resamples in zip(names, np.split(whole, ends), np.split(means, ends, axis=1), strict=True):
+            values[name].append(float(METRICS[name].figure(of_all)))
+            resampled[name].append(METRICS[name].figure(of_resamples.astype(np.float64)))
+    return (
+        {name: np.array(found) for name, found in values.items()},
+        {name: np.stack(found, 1) for name, found in resampled.items()},
+    )
 
 
 @dataclass(frozen=True)

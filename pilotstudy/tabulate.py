@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pilotstudy import paper, report, statistics
+from pilotstudy import paper, report, statements, statistics
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import PAPER_METRICS, Evidence, Stored, load
 from pilotstudy.metrics import BINS
@@ -15,6 +15,7 @@ from pilotstudy.statements import Row
 from pilotstudy.statistics import Estimate
 
 HEADS = {"accuracy": "accuracy", "nll": "NLL", "ece": f"ECE ({BINS} bins)", "brier": "Brier"}
+HEADS_OF_OURS = {*HEADS.values(), *statements.METRICS}  # the columns with our own figures
 FAMILIES = {"pilot": "Pilot", "add": "Add", "sub": "Sub"}
 NAMES = {"l2": "L2", "batchnorm": "Batch norm", "data-aug": "Data aug"}
 
@@ -102,8 +103,9 @@ def build(
         f"{evidence.points:,} test images"
     )
     told = notes(lines, like_paper)
-    if like_paper and study.data.train_size:
-        told.append(f"Ours were trained on {study.data.train_size:,} images for {study.training.epochs} epochs.")
+    if like_paper:
+        images = f"{study.data.train_size:,} images" if study.data.train_size else "all images but those for validation"
+        told.append(f"Ours: {images}, {study.training.epochs} epochs; the paper's: 250 epochs for MLPs, 100 for CNNs.")
     return Table(title, lines, tuple(names), like_paper, told)
 
 
@@ -144,6 +146,15 @@ def published(cell: Cell, plus_minus: str = " ± ") -> str:
     return "" if figure is None else figure.value + (plus_minus + figure.spread if figure.spread else "")
 
 
+def marked(cell: Cell, head: str, text: str) -> str:
+    """A cell's text with ≈ if it may be the best, ? if there is a doubt about what the paper prints."""
+    if head in HEADS_OF_OURS and cell.near and not cell.best:
+        return f"{text} ≈"
+    if head == "paper" and cell.published and cell.published.doubts:
+        return f"{text} ?"
+    return text
+
+
 def columns(table: Table) -> list[tuple[str, str, Callable[[Cell, str], str]]]:
     """(metric, heading, text of a cell with a given ±) of each column after the name and the seeds."""
     found: list[tuple[str, str, Callable[[Cell, str], str]]] = []
@@ -171,16 +182,16 @@ def as_text(table: Table) -> str:
         texts = [label(line.row), str(line.seeds or "")]
         for name, head, cell_text in heads:
             cell = line.cells[name]
-            text = cell_text(cell, " ± ")
-            if head == HEADS.get(name, name) and cell.ours:
-                text += " *" if cell.best else " ≈" if cell.near else "  "
-            if head == "paper" and cell.published and cell.published.doubts:
-                text += " ?"
-            texts.append(text)
+            text = marked(cell, head, cell_text(cell, " ± "))
+            texts.append(f"{text} *" if cell.best and head in HEADS_OF_OURS else text)
         grid.append(texts)
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     body = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in grid]
     return "\n".join([table.title, "", *body, "", *table.notes])
+
+
+def bold_notes(table: Table) -> list[str]:
+    return [note.replace("* is", "Bold is", 1) for note in table.notes]
 
 
 def as_markdown(table: Table) -> str:
@@ -191,11 +202,10 @@ def as_markdown(table: Table) -> str:
         texts = [label(line.row), str(line.seeds or "")]
         for name, head, cell_text in heads:
             cell = line.cells[name]
-            text = cell_text(cell, " ± ")
-            main = head == HEADS.get(name, name)
-            texts.append(f"**{text}**" if main and cell.best else f"{text} ≈" if main and cell.near and text else text)
+            text = marked(cell, head, cell_text(cell, " ± "))
+            texts.append(f"**{text}**" if cell.best and head in HEADS_OF_OURS else text)
         lines.append("| " + " | ".join(texts) + " |")
-    return "\n".join([*lines, "", *(note.replace("* is", "Bold is", 1) for note in table.notes)])
+    return "\n".join([*lines, "", *bold_notes(table)])
 
 
 LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
@@ -216,7 +226,7 @@ def as_latex(table: Table) -> str:
     lines = [
         "\\begin{table}",
         "  \\centering",
-        f"  \\caption{{{latex_text(table.title)}. {' '.join(map(latex_text, table.notes[:1]))}}}",
+        f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
         "  \\resizebox{\\textwidth}{!}{%" if len(heads) > 6 else "  {%",
         f"  \\begin{{tabular}}{{l{'c' * (1 + len(heads))}}}",
         "    \\toprule",
@@ -232,8 +242,8 @@ def as_latex(table: Table) -> str:
         texts = [latex_text(label(line.row)), str(line.seeds or "")]
         for name, head, cell_text in heads:
             cell = line.cells[name]
-            text = latex_text(cell_text(cell, " ± "))
-            texts.append(f"\\textbf{{{text}}}" if cell.best and head == HEADS.get(name, name) else text)
+            text = latex_text(marked(cell, head, cell_text(cell, " ± ")))
+            texts.append(f"\\textbf{{{text}}}" if cell.best and head in HEADS_OF_OURS else text)
         lines.append(f"    {' & '.join(texts)} \\\\")
     lines += ["    \\bottomrule", "  \\end{tabular}}", "\\end{table}"]
     return "\n".join(lines)
@@ -247,10 +257,10 @@ def as_html(table: Table) -> str:
         cells = [f'<th scope="row">{html.escape(label(line.row))}</th><td>{line.seeds or ""}</td>']
         for name, title, cell_text in heads:
             cell = line.cells[name]
-            text = html.escape(cell_text(cell, " ± "))
-            cells.append(f"<td>{f'<b>{text}</b>' if cell.best and title == HEADS.get(name, name) else text}</td>")
+            text = html.escape(marked(cell, title, cell_text(cell, " ± ")))
+            cells.append(f"<td>{f'<b>{text}</b>' if cell.best and title in HEADS_OF_OURS else text}</td>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    foot = "".join(f"<p>{html.escape(note.replace('* is', 'Bold is', 1))}</p>" for note in table.notes)
+    foot = "".join(f"<p>{html.escape(note)}</p>" for note in bold_notes(table))
     return "\n".join([*lines, f"</tbody>\n</table>\n{foot}"])
 
 

@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from made_run import Maker, content, made
+from made_run import FINGERPRINT, Maker, content, made
 
 from pilotstudy import spec
 from pilotstudy.dashboard import data, page
 from pilotstudy.dashboard.live import server
+from pilotstudy.director import Director
+from pilotstudy.results import save_trials
 
 sys.path.insert(0, str(Path(__file__).parent / "cluster"))
 import chaos
@@ -51,6 +53,19 @@ def test_the_same_results_give_the_same_bytes(run, saved):
     assert page.page(data.page_data(run)).encode() == first
 
 
+def test_a_resumed_run_gives_the_same_page(tmp_path):
+    """It takes its trials up in another order."""
+    maker = Maker(tmp_path / "again", spec.validate(content(), "made"), points=60)
+    before = data.page_data(maker.make())
+    resumed = Director(maker.study, maker.run, FINGERPRINT)
+    assert resumed.all_done()
+    save_trials(maker.run.files, resumed.items)
+    after = data.page_data(maker.run)
+    for found in before, after:
+        found["trials"]["columns"].pop("reused")
+    assert after == before
+
+
 def test_reliability_is_the_mean_over_seeds(run):
     from pilotstudy import evidence, metrics
     from pilotstudy.statements import Row
@@ -77,11 +92,13 @@ def test_packed_numbers_come_back():
 
     import numpy as np
 
-    packed = data.packed(np.array([1.0, 2.5, np.nan, 4.0]))
+    trials = [np.array([1.0, 2.5, np.nan, 4.0]), np.zeros(0), np.array([1e6, 3.0])]  # one gone wild, one without any
+    packed = data.packed(trials)
     steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2")
     assert steps[2] == 65535
-    back = packed["low"] + steps[[0, 1, 3]] / 65534 * (packed["high"] - packed["low"])
+    back = packed["low"][0] + steps[[0, 1, 3]] / 65534 * (packed["high"][0] - packed["low"][0])
     np.testing.assert_allclose(back, [1, 2.5, 4], atol=1e-4)
+    assert len(steps) == 6
 
 
 def test_where_overfitting_starts():
@@ -308,6 +325,8 @@ def test_odd_runs_make_sense(tmp_path, visit, name, changes, most, status, expec
     tab = visit(page.save(maker.make(most, status)))
     assert expected in tab.inner_text("#answer")
     assert tab.eval_on_selector_all(".plot", "all => all.filter(e => !e.dataset.drawn).length") == 0
+    if name == "seed":
+        assert "✓" not in tab.inner_text(".cards")
     if status == "failed":
         tab.locator("#trials-table tbody tr").first.click()
         assert "no <luck> today" in tab.inner_text("#detail")
@@ -322,10 +341,12 @@ def test_a_hundred_classes(tmp_path, visit):
 def test_the_index_lays_runs_side_by_side(tmp_path, visit):
     runs = [made(tmp_path / name, network={"name": network}) for name, network in (("a", "mlp-512"), ("b", "cnn"))]
     made(tmp_path / "empty", most=0)
+    made(tmp_path / "torn", most=0).files.study.write_text("{")
     from pilotstudy.runs import Run
 
     tab = visit(page.save_index(Run.all(tmp_path), tmp_path))
-    assert tab.locator("#runs tbody tr").count() == 3
+    assert tab.locator("#runs tbody tr").count() == 4
+    assert "torn: " in tab.inner_text("#runs")
     for run in runs:
         tab.check(f"input[value={run.name}]")
     assert tab.locator("#beside table").count() == 3

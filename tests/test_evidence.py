@@ -82,6 +82,7 @@ def test_temperature_scaling_of_rows_is_the_trials_own(run):
 def test_the_best_is_marked_only_where_it_is(run, found):
     rows = [Row("vanilla"), Row("l2")]
     assert found.best("nll", [*rows, Row("pilot-a-aug")])[0] == Row("pilot-a-aug")
+    assert found.best("entropy", rows) == (None, [])  # neither more nor less of it is better
     really, near = found.best("accuracy", rows)
     assert really is None
     assert set(near) == set(rows)
@@ -146,8 +147,10 @@ def test_latex_compiles(run, tmp_path, like_paper):
         ("nll: pilot-a-aug@mcc < vanilla", "unknown mark '@mcc'"),
         ("nll: pilot-a-aug vanilla < l2", "expected + or -"),
         ("nll: pilot-a-aug < ", "expected `metric: row < row`"),
-        ("nll: pilot-a-aug - l2 < baselines", "a group is compared with one row"),
-        ("nll: 1 < 2", "a group is compared with one row"),
+        ("nll: pilot-a-aug - l2 < baselines", "a group stands on the right"),
+        ("nll: baselines < vanilla", "a group stands on the right"),
+        ("nll: - pilot-a-aug < baselines", "a group stands on the right"),
+        ("nll: 1 < 2", "a group stands on the right"),
     ],
 )
 def test_wrong_claims_are_told(text, told):
@@ -188,6 +191,20 @@ def test_a_group_holds_only_against_each_and_fails_with_one(run):
     assert strong.hardest == "l2"
 
 
+def test_a_group_cannot_hold_before_all_of_it_is_there(tmp_path):
+    half = made(tmp_path / "half", most=6)  # vanilla and Pilot, of four arms
+    early, pair = judge(half, "nll: pilot-a-aug < others", "nll: pilot-a-aug < vanilla")
+    assert (early.verdict, pair.verdict) == ("undecided", "holds")
+    assert "no result of" in early.reason
+    assert "dropout" in early.reason
+    fewer = made(tmp_path / "fewer", most=5)
+    (pair,) = judge(fewer, "nll: pilot-a-aug < vanilla")
+    assert pair.budget.startswith("2 of 3 seeds")
+    from pilotstudy.exporting import methods
+
+    assert "Of 26 planned trials 5 finished and count" in methods(fewer)
+
+
 def test_contrasts_of_contrasts_margins_and_equal_budgets(run, found):
     drop, margin, tuned = judge(
         run,
@@ -208,6 +225,8 @@ def test_one_seed_decides_nothing(tmp_path):
     (judged,) = claims.judge_all(single)
     assert judged.verdict == "undecided"
     assert judged.reason == "one seed tells nothing of others"
+    table = tabulate.build(single)
+    assert not any(cell.best for line in table.lines for cell in line.cells.values())
 
 
 def test_a_claim_written_after_the_run_is_marked(tmp_path):

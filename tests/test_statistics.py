@@ -168,8 +168,10 @@ def test_seeds_needed_reaches_the_power_of_the_t_test(effect):
 def test_seeds_cannot_make_up_for_points():
     random = np.random.default_rng(0)
     one, other = simulate(random, 5, 50, 0.001, 0.0)
-    noisy = contrast([(1, one)], ["s"])
-    assert seeds_needed(noisy) is None or abs(noisy.value) > 2 * np.sqrt(noisy.points_variance)
+    noisy = contrast([(1, one)], ["s"], constant=0.01 - one.values.mean())
+    assert noisy.value == pytest.approx(0.01)
+    assert np.sqrt(noisy.points_variance) > 0.05
+    assert seeds_needed(noisy) is None
     assert seeds_needed(estimate([(one.values[:1], one.resampled[:, :1])])) is None
     assert contrast([(1, one), (-1, Sample((9,), other.values[:1], other.resampled[:, :1]))], ["s", "s"]) is None
 

@@ -163,8 +163,8 @@ def shared(folder: Path) -> None:
         mark.unlink(missing_ok=True)
     if not all(seen):
         raise InputError(
-            f"{len(seen) - sum(seen)} of {len(nodes)} nodes do not see {folder}: give --runs-dir a folder that all nodes "
-            "share, or a URI such as s3://bucket/runs"
+            f"{len(seen) - sum(seen)} of {len(nodes)} nodes do not see {folder}: give --runs-dir a folder that all "
+            "nodes share, or a URI such as s3://bucket/runs"
         )
 
 

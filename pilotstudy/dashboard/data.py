@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from pilotstudy import arms, claims, evidence, metrics, paper, report, search, statistics, tables, tabulate
+from pilotstudy.director import PHASES
 from pilotstudy.errors import InputError
 from pilotstudy.files import is_remote
 from pilotstudy.metrics import Array
@@ -36,7 +37,7 @@ RESAMPLES = 1000  # for the page's intervals
 def page_data(run: Run) -> dict[str, Any]:
     """One JSON-able value for each section of the page."""
     study, results = run.study(), Results(run.files)
-    trials = results.trials.to_pylist()
+    trials = in_order(study, results.trials.to_pylist())
     stored = evidence.read(run)
     curves = Curves(run, [trial["key"] for trial in trials])
     return {
@@ -49,6 +50,12 @@ def page_data(run: Run) -> dict[str, Any]:
         "trials": trial_columns(study, trials, curves),
         "made": how_it_was_made(run, study),
     }
+
+
+def in_order(study: Study, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As the study plans them, whatever order they were taken up in."""
+    place = {arm: number for number, arm in enumerate(study.arms)}
+    return sorted(trials, key=lambda t: (PHASES.index(t["phase"]), place.get(t["arm"], len(place)), t["number"]))
 
 
 # The answer
@@ -64,7 +71,7 @@ def answer(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
     sentences = [one["says"] for one in cards]
     pilot, vanilla = Row("pilot-a-aug"), Row("vanilla")
     if pilot in rows and vanilla in rows:
-        sentences.append(against(found, pilot, vanilla))
+        sentences += filter(None, [against(found, pilot, vanilla)])
     judged = claims.rows(claims.judge_all(run))
     if judged:
         counts = {v: sum(one["verdict"] == v for one in judged) for v in ("holds", "fails", "undecided", "not tested")}
@@ -98,6 +105,7 @@ def card(found: evidence.Evidence, metric: str, rows: Sequence[Row]) -> dict[str
         "low": figure.low,
         "high": figure.high,
         "real": really is not None,
+        "verdict": "really the best" if really else "the only row" if len(rows) == 1 else "may not be the best",
         "says": f"{tabulate.label(leader)} has the best {head}, {figure.value:.3f}, {real}.",
     }
 
@@ -111,9 +119,12 @@ def against(found: evidence.Evidence, ours: Row, theirs: Row) -> str:
             continue
         one, other = (found.figure(metric, row).value for row in (ours, theirs))
         name = {"accuracy": "accuracy", "nll": "NLL", "ece": "ECE"}[metric]
-        sure = "" if difference.sign else " (no difference can be seen at this size)"
+        one_seed = " (one seed, which tells nothing of others)"
+        sure = (
+            one_seed if difference.seeds < 2 else "" if difference.sign else " (no difference can be seen at this size)"
+        )
         parts.append(f"{name} {one:.3f} against {other:.3f}{sure}")
-    return f"{tabulate.label(ours)} beside {tabulate.label(theirs)}: {'; '.join(parts)}."
+    return "" if not parts else f"{tabulate.label(ours)} beside {tabulate.label(theirs)}: {'; '.join(parts)}."
 
 
 # The table
@@ -331,7 +342,8 @@ def training(study: Study, trials: Sequence[dict[str, Any]], curves: Curves) -> 
     lines = []
     for phase in "arms", "confirm":
         for arm in study.arms:
-            keys = [t["key"] for t in trials if (t["phase"], t["arm"]) == (phase, arm) and t["key"] in curves.of]
+            own = [t for t in trials if (t["phase"], t["arm"], t["status"]) == (phase, arm, "finished")]
+            keys = [t["key"] for t in own if t["key"] in curves.of]
             if keys:
                 row = Row(arm, "point", phase)
                 lines.append(
@@ -415,21 +427,22 @@ def trial_columns(study: Study, trials: Sequence[dict[str, Any]], curves: Curves
         "columns": columns,
         "settings": {name: [rounded(one.get(name), 4) for one in settings] for name in names},
         "lengths": lengths,
-        "curves": {
-            name: packed(np.concatenate([np.zeros(0), *(curves.get(trial["key"], name) for trial in trials)]))
-            for name in CURVES
-        },
+        "curves": {name: packed([curves.get(trial["key"], name) for trial in trials]) for name in CURVES},
         "reliability": packed_bins([trial["reliability"] or [] for trial in trials]),
     }
 
 
-def packed(values: Array) -> dict[str, Any]:
-    """Numbers as 16-bit steps between their extremes; 65535 is none."""
-    known = values[np.isfinite(values)]
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    steps = np.round((np.clip(values, low, high) - low) / ((high - low) or 1) * 65534)
-    steps = np.where(np.isfinite(values), steps, 65535).astype("<u2")
-    return {"low": low, "high": high, "data": encode(steps)}
+def packed(trials: Sequence[Array]) -> dict[str, Any]:
+    """Each trial's numbers as 16-bit steps between its own extremes; 65535 is none."""
+    lows, highs, steps = [], [], [np.zeros(0, "<u2")]
+    for values in trials:
+        known = values[np.isfinite(values)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+        scaled = np.round((np.clip(values, low, high) - low) / ((high - low) or 1) * 65534)
+        steps.append(np.where(np.isfinite(values), scaled, 65535).astype("<u2"))
+        lows.append(rounded(low))
+        highs.append(rounded(high))
+    return {"low": lows, "high": highs, "data": encode(np.concatenate(steps))}
 
 
 def packed_bins(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, str]:
@@ -484,8 +497,8 @@ def safe(run: Run) -> dict[str, Any]:
     """`page_data`, or what is wrong, for a page that must go on while a run's files are being written."""
     try:
         return page_data(run)
-    except (InputError, OSError, ValueError) as error:
-        return {"problem": " ".join(str(error).split())}
+    except (InputError, OSError, ValueError, LookupError) as error:
+        return {"problem": f"{run.name}: {' '.join(str(error).split())[:300]}"}
 
 
 # The index of all runs
@@ -493,12 +506,14 @@ def safe(run: Run) -> dict[str, Any]:
 
 def index_row(run: Run, content: dict[str, Any]) -> dict[str, Any]:
     """What the index says of a run: its state, its best figures, and every row of its table."""
+    if "problem" in content:
+        return {"run": run.name, "problem": content["problem"], "best": [], "rows": []}
     known = overview(run)
     rows = content.get("table", {}).get("variants", {}).get("last", [])
     kept = ("row", "label", "seeds", *(f"{m}{s}" for m in evidence.PAPER_METRICS for s in ("", "_sd", "_low", "_high")))
     return known | {
         "title": run.study().title,
-        "problem": content.get("problem", ""),
+        "problem": "",
         "best": [{name: card[name] for name in ("metric", "label", "value", "real")} for card in cards_of(content)],
         "rows": [{name: row[name] for name in kept} for row in rows if row["nll"] is not None],
     }

@@ -14,7 +14,7 @@ FIGURES = Path(__file__).with_name("figures.csv")
 DOUBTS = {
     "above": "ECE above 1 − accuracy: impossible where confidence is at least accuracy in every bin",
     "collapsed": "the accuracy is the majority class's rate: a collapsed run",
-    "as-vanilla": "equal to Vanilla within its spread in every column: dropout seems to have done nothing here",
+    "as-vanilla": "nearly equal to Vanilla in every column: dropout seems to have done almost nothing here",
     "copied": "the same NLL as the small MLP's Add aug: probably copied",
     "methods": "averages different methods, not seeds of one method",
     "under-tuned": "a published SVHN MLP (4 × 150) with tuned dropout has accuracy 0.862, NLL 0.510, ECE 0.053 "
