@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import chaos
+from test_ray import at_once, look
 
 from pilotstudy.files import RunFiles
 from pilotstudy.results import Results
@@ -125,6 +127,18 @@ def test_a_study_goes_on_while_nodes_go_and_come(nodes, tmp_path):
     assert sum(row["moves"] for row in trials) >= 1
     assert "after their node was lost" in (tmp_path / "far.log").read_text()
     assert all(row["retries"] == 0 for row in trials)
+
+
+def test_eight_trials_at_once_on_two_nodes_with_a_gpu_each(nodes, tmp_path):
+    nodes.head("--num-cpus=0")
+    for name in "one", "two":
+        nodes.worker(name, "--num-cpus=4", "--num-gpus=1")
+    nodes.wait(3)
+    seen = look(tmp_path, 8, 8, nodes.environment, address=nodes.address)
+    assert at_once(seen) == 8
+    by_node = Counter(node for *_, node in seen)
+    assert sorted(by_node.values()) == [4, 4]
+    assert all(len(ids) == 1 for ids, *_ in seen)
 
 
 def test_jobs_with_a_token(nodes, tmp_path):

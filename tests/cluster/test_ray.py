@@ -192,10 +192,8 @@ def test_early_stopping_prunes_and_does_not_count(folder):
     assert all(row["status"] == "finished" for row in trials if row["phase"] != "search")
 
 
-def test_a_study_on_fractions_of_a_gpu(tmp_path):
-    """Four trials at a time on one logical GPU, each seeing its device; the fifth waits."""
-    script = f"""
-import json, time
+LOOKING = """
+import json, sys, time
 from pathlib import Path
 import ray
 from test_director import CONTENT
@@ -211,33 +209,48 @@ class Looking(engine.TrialActor):
     def _step(self):
         since = time.time()
         time.sleep(4)
-        seen = [ray.get_gpu_ids(), since, time.time()]
+        node = ray.get_runtime_context().get_node_id()
+        seen = [ray.get_gpu_ids(), since, time.time(), node]
         files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
-        write(files.result, json.dumps({{"status": "finished", "evaluations": [], "seen": seen}}))
-        return {{"done": True, "status": "finished", "epoch": 1}}
+        write(files.result, json.dumps({"status": "finished", "evaluations": [], "seen": seen}))
+        return {"done": True, "status": "finished", "epoch": 1}
 
 if __name__ == "__main__":
+    folder, trials, expected, options = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
     engine.TrialActor = Looking
-    run = Run(Path({str(tmp_path)!r}) / "run")
+    run = Run(folder / "run")
     run.files.folder.mkdir()
-    study = validate(CONTENT | {{"seeds": [0, 1, 2, 3, 4], "arms": {{"vanilla": {{}}}}, "search": None}}, "test")
+    study = validate(CONTENT | {"seeds": list(range(trials)), "arms": {"vanilla": {}}, "search": None}, "test")
     director = Director(study, run, "x")
-    with engine.connected(None, run.files.log, num_cpus=6, num_gpus=1), engine.terminal() as out:
+    address = options.pop("address", None)
+    with engine.connected(address, run.files.log, **options), engine.terminal() as out:
         resources = engine.fitting(1, 0.25, None)
-        assert resources.concurrency == 4, resources
+        assert resources.concurrency == expected, resources
         engine.execute(director, DataSet("x", (), "", *[[]] * 4), resources, Screen(director, out, True))
         try:
             engine.fitting(1, 2, None)
         except Exception as error:
             print(error)
 """
-    (tmp_path / "study.py").write_text(script)
-    command = [sys.executable, str(tmp_path / "study.py")]
-    here = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=here)
+
+
+def look(folder: Path, trials: int, expected: int, environment: dict[str, str] | None = None, **options) -> list:
+    """Trials at 0.25 of a GPU that tell which GPU they see, when, and on which node; `expected` at a time."""
+    (folder / "looking.py").write_text(LOOKING)
+    command = [sys.executable, str(folder / "looking.py"), str(folder), str(trials), str(expected), json.dumps(options)]
+    here = (environment or dict(os.environ)) | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=here)
     assert done.returncode == 0, done.stderr
     assert "asks for 1 CPUs and 2 GPUs" in done.stdout
-    seen = [json.loads(path.read_text())["seen"] for path in (tmp_path / "run" / "results").glob("*.json")]
-    assert [ids for ids, _, _ in seen] == [[0]] * 5
-    at_once = [sum(start <= moment < end for _, start, end in seen) for _, moment, _ in seen]
-    assert max(at_once) == 4
+    return [json.loads(path.read_text())["seen"] for path in (folder / "run" / "results").glob("*.json")]
+
+
+def at_once(seen: list) -> int:
+    return max(sum(start <= moment < end for _, start, end, _ in seen) for _, moment, _, _ in seen)
+
+
+def test_a_study_on_fractions_of_a_gpu(tmp_path):
+    """Four trials at a time on one logical GPU, each seeing its device; the fifth waits."""
+    seen = look(tmp_path, 5, 4, num_cpus=6, num_gpus=1)
+    assert [ids for ids, *_ in seen] == [[0]] * 5
+    assert at_once(seen) == 4

@@ -1,0 +1,60 @@
+"""Throughput of a study on two nodes of one CPU against one node of one CPU: real trials of about 30 seconds.
+
+python tests/bench/cluster.py [--trials 6] [--epochs 100]
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "cluster")]
+from test_cluster import TOKEN, Nodes
+
+STUDY = """
+title = "throughput"
+seeds = {seeds}
+[data]
+name = "fashion"
+validation = 1000
+train_size = 2000
+[network]
+name = "mlp-512"
+[training]
+epochs = {epochs}
+[arms]
+vanilla = {{}}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=160)
+    options = parser.parse_args()
+    seconds = {}
+    for number in 1, 2:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "study.toml").write_text(STUDY.format(seeds=list(range(options.trials)), epochs=options.epochs))
+            nodes = Nodes(folder, TOKEN)
+            try:
+                nodes.head("--num-cpus=0")
+                for worker in range(number):
+                    nodes.worker(str(worker), "--num-cpus=1")
+                nodes.wait(number + 1)
+                words = ("run", folder / "study.toml", "--runs-dir", folder / "runs", "--address", nodes.address)
+                since = time.perf_counter()
+                done = nodes.pilotstudy(*words)
+                seconds[number] = time.perf_counter() - since
+                assert done.returncode == 0, done.stderr
+                print(done.stderr.splitlines()[1])
+            finally:
+                nodes.end()
+        print(f"{number} node{'s' * (number > 1)}: {seconds[number]:.0f} s")
+    print(f"throughput of two nodes / one: {seconds[1] / seconds[2]:.2f} (wanted: at least 1.8)")
+
+
+if __name__ == "__main__":
+    main()

