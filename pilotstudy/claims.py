@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from pilotstudy import arms, statistics
-from pilotstudy.evidence import Evidence, budget
+from pilotstudy.evidence import Evidence, Stored, budget, load
 from pilotstudy.runs import Run
 from pilotstudy.spec import Claim, Study
 from pilotstudy.statements import Row, Statement
@@ -35,14 +35,20 @@ class Judged:
     stated: Literal["before", "after"]  # the first result was there
 
 
-def judge_all(run: Run, extra: Iterable[Claim] = ()) -> list[Judged]:
-    """All claims of a run's study, and `extra` ones, which count as written after it."""
+def judge_all(run: Run, extra: Iterable[Claim] = (), stored: Stored | None = None) -> list[Judged]:
+    """All claims of a run's study, and `extra` ones, which count as written after it.
+
+    `stored`: what `evidence.read` gave, where it is at hand.
+    """
     stated = [(claim, "before" if stated_before(run, claim) else "after") for claim in run.study().claims]
     stated += [(claim, "after") for claim in extra]
     if not stated:
         return []
     statements = [Statement.parse(claim.holds) for claim, _ in stated]
-    evidence = Evidence.of(run, list(dict.fromkeys(statement.metric for statement in statements)))
+    deep = any(row.mode == "seeds" for statement in statements for _, row in statement.terms)
+    evidence = Evidence(
+        load(run, deep=deep, stored=stored), list(dict.fromkeys(statement.metric for statement in statements))
+    )
     given, planned = budget(run), planned_rows(run.study())
     tried = [Tried(statement, evidence, planned) for statement in statements]
     family = [i for i, one in enumerate(tried) if one.p is not None]

@@ -15,13 +15,13 @@ def within(
     run: Run, against: Row, names: Sequence[str], *, at: str = "last", scaled: bool = False
 ) -> list[dict[str, Any]]:
     """Every row against one, for each metric; p-values corrected (Holm) within the metric."""
-    evidence = Evidence(load(run, at, scaled=scaled), names)
+    evidence = Evidence(load(run, at, scaled=scaled, deep=against.mode == "seeds"), names)
     if against not in evidence.rows:
         known = [str(row) for row in evidence.rows]
         raise InputError(f"run {run.name!r} has no row {str(against)!r}: {nearest(str(against), known)}")
     found: list[dict[str, Any]] = []
     for metric in names:
-        rows = [row for row in evidence.rows if row != against and row.mode != "seeds"]
+        rows = [row for row in evidence.rows if row != against]
         differences = [(row, evidence.difference(metric, row, against)) for row in rows]
         family = [(row, difference) for row, difference in differences if difference is not None]
         adjusted = statistics.holm([difference.p for _, difference in family])
@@ -41,7 +41,7 @@ def between(
     """
     loaded = [load(run, at, scaled=scaled) for run in runs]
     evidence = [Evidence(one, names) for one in loaded]
-    common = [row for row in evidence[0].rows if row.mode != "seeds" and all(row in e.rows for e in evidence[1:])]
+    common = [row for row in evidence[0].rows if all(row in e.rows for e in evidence[1:])]
     if not common:
         raise InputError(f"{', '.join(run.name for run in runs)} have no row in common")
     found: list[dict[str, Any]] = []

@@ -42,8 +42,13 @@ def read(run: Run) -> Stored:
     return [(trial, tables.load_predictions(run.files.trial(trial["key"]).predictions)) for trial in wanted]
 
 
-def load(run: Run, at: str = "last", *, scaled: bool = False, stored: Stored | None = None) -> Loaded:
-    """All rows of a run, the ensembles included. `scaled`: after temperature scaling fitted on validation."""
+def load(
+    run: Run, at: str = "last", *, scaled: bool = False, deep: bool = False, stored: Stored | None = None
+) -> Loaded:
+    """All rows of a run, with the paper's ensemble, and with deep ensembles too if `deep`.
+
+    `scaled`: after temperature scaling fitted on validation.
+    """
     rows: dict[Row, Predicted] = {}
     validation: dict[Row, Predicted] = {}
     labels: dict[str, Labels] = {}
@@ -55,7 +60,7 @@ def load(run: Run, at: str = "last", *, scaled: bool = False, stored: Stored | N
                 row = Row(trial["arm"], found["mode"], trial["phase"])
                 floors.setdefault(row, []).append(found["ece_noise_floor"])
         for some in predictions:
-            if some.at != at:
+            if some.at != at or (some.split == "validation" and not scaled):
                 continue
             row = Row(trial["arm"], some.mode, trial["phase"])
             into = rows if some.split == "test" else validation
@@ -64,9 +69,9 @@ def load(run: Run, at: str = "last", *, scaled: bool = False, stored: Stored | N
             labels[some.split] = some.labels
     if not rows:
         raise InputError(f"run {run.name!r} has no finished trial to look at yet")
-    ensembles = ensemble_rows(rows)
+    ensembles = ensemble_rows(rows, deep)
     if scaled:  # an ensemble has a temperature of its own
-        on_validation = ensemble_rows(validation)
+        on_validation = ensemble_rows(validation, deep)
         for row, predicted in ensembles.items():
             for seed, log_p in predicted.items():
                 temperature = metrics.fit_temperature(on_validation[row][seed], labels["validation"])
@@ -82,8 +87,8 @@ def average(members: Sequence[Array]) -> Array:
     return np.asarray(logsumexp(np.stack(members), axis=0) - np.log(len(members)))
 
 
-def ensemble_rows(rows: dict[Row, Predicted]) -> dict[Row, Predicted]:
-    """The paper's ensemble, for each seed that all baselines have, and a deep ensemble of every arm's seeds."""
+def ensemble_rows(rows: dict[Row, Predicted], deep: bool) -> dict[Row, Predicted]:
+    """The paper's ensemble, for each seed that all baselines have; if `deep`, also one of every arm's seeds."""
     found: dict[Row, Predicted] = {}
     baselines = [predicted for row, predicted in rows.items() if row.is_baseline and row.phase == "arms"]
     if len(baselines) > 1:
@@ -91,7 +96,7 @@ def ensemble_rows(rows: dict[Row, Predicted]) -> dict[Row, Predicted]:
         if common:
             found[Row("ensemble", "ensemble")] = {s: average([one[s] for one in baselines]) for s in common}
     for row, predicted in rows.items():
-        if row.mode == "point" and len(predicted) > 1:
+        if deep and row.mode == "point" and len(predicted) > 1:
             found[replace(row, mode="seeds")] = {0: average(list(predicted.values()))}
     return found
 
@@ -160,7 +165,7 @@ def ensembles(run: Run, at: str = "last") -> list[dict[str, Any]]:
     """Every ensemble with all metrics, as it is and after temperature scaling: mean over its seeds."""
     found = []
     for scaled in False, True:
-        loaded = load(run, at, scaled=scaled)
+        loaded = load(run, at, scaled=scaled, deep=True)
         for row, predicted in loaded.rows.items():
             if row.mode in ("ensemble", "seeds"):
                 figures = [metrics.evaluate(log_p, loaded.labels) for log_p in predicted.values()]

@@ -83,7 +83,7 @@ def build(
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(known)}")
     loaded = load(run, at, scaled=scaled, stored=stored)
     evidence = Evidence(loaded, names, resamples)
-    own = [row for row in evidence.rows if row.mode != "seeds"]  # those are for `ensembles`
+    own = evidence.rows
     rows = [Row(*found) for found in printed] if like_paper else []
     rows += [row for row in order(own) if row not in rows]  # what the paper does not print comes after
     shown = [row for row in rows if row in own]

@@ -26,7 +26,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(run):
-    return Evidence.of(run, ("accuracy", "nll", "ece", "entropy"))
+    return Evidence(evidence.load(run), ("accuracy", "nll", "ece", "entropy"))
 
 
 def stored(run, arm: str, seed: int, mode: str = "point") -> np.ndarray:
@@ -57,7 +57,7 @@ def test_figures_are_means_over_seeds_of_the_evaluation(run, found):
 
 
 def test_ensembles_average_probabilities(run):
-    loaded = evidence.load(run)
+    loaded = evidence.load(run, deep=True)
     baselines = ["vanilla", "dropout", "l2"]
     by_hand = np.mean([np.exp(stored(run, arm, 1)) for arm in baselines], 0)
     np.testing.assert_allclose(np.exp(loaded.rows[Row("ensemble", "ensemble")][1]), by_hand, atol=1e-9)

@@ -66,13 +66,13 @@ def answer(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
     if not stored:
         return {"sentences": ["No trial has finished yet, so there is nothing to say."], "cards": [], "claims": []}
     found = evidence.Evidence(evidence.load(run, stored=stored), evidence.PAPER_METRICS, RESAMPLES)
-    rows = [row for row in found.rows if row.mode != "seeds"]
+    rows = found.rows
     cards = [card(found, metric, rows) for metric in evidence.PAPER_METRICS]
     sentences = [one["says"] for one in cards]
     pilot, vanilla = Row("pilot-a-aug"), Row("vanilla")
     if pilot in rows and vanilla in rows:
         sentences += filter(None, [against(found, pilot, vanilla)])
-    judged = claims.rows(claims.judge_all(run))
+    judged = claims.rows(claims.judge_all(run, stored=stored))
     if judged:
         counts = {v: sum(one["verdict"] == v for one in judged) for v in ("holds", "fails", "undecided", "not tested")}
         told = [f"{number} {'hold' if v == 'holds' and number != 1 else v}" for v, number in counts.items() if number]
@@ -174,8 +174,6 @@ def calibration(run: Run, study: Study, stored: evidence.Stored) -> dict[str, An
     most = float(np.log(classes))
     rows = []
     for row, predicted in loaded.rows.items():
-        if row.mode == "seeds":
-            continue
         points = [statistics.Points(log_p, loaded.labels) for log_p in predicted.values()]
         rows.append(
             {
