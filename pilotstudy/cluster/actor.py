@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import json
+import socket
 import time
 import warnings
 from typing import Any
@@ -14,6 +15,18 @@ from pilotstudy.errors import CheckpointError, StorageError
 
 SLICE_SECONDS = 1.0
 MAX_RESTARTS = 20  # of one trial, on nodes that went on; lost nodes do not count
+
+
+def answers(node: str) -> bool:
+    """Whether a node is still there. Ray may take a while to notice that one is lost, so it is asked itself."""
+    found = next((one for one in ray.nodes() if one["NodeID"] == node and one["Alive"]), None)
+    if found is None:
+        return False
+    try:
+        with socket.create_connection((found["NodeManagerAddress"], found["NodeManagerPort"]), timeout=3):
+            return True
+    except OSError:
+        return False
 
 
 class TrialActor(tune.Trainable):
@@ -107,9 +120,8 @@ class TrialActor(tune.Trainable):
         with contextlib.suppress(OSError, ValueError):
             before = json.loads(files.starts.read_text())
             if before["session"] == known["session"]:
-                alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
                 known |= {name: before[name] for name in ("moves", "restarts")}
-                known["restarts" if before["node"] in alive else "moves"] += 1
+                known["restarts" if answers(before["node"]) else "moves"] += 1
         write(files.starts, json.dumps(known))
         if known["restarts"] > MAX_RESTARTS:
             raise RuntimeError(f"its actor died {known['restarts']} times")

@@ -75,7 +75,8 @@ def answer(run: Run, study: Study, stored: evidence.Stored) -> dict[str, Any]:
     judged = claims.rows(claims.judge_all(run, stored=stored))
     if judged:
         counts = {v: sum(one["verdict"] == v for one in judged) for v in ("holds", "fails", "undecided", "not tested")}
-        told = [f"{number} {'hold' if v == 'holds' and number != 1 else v}" for v, number in counts.items() if number]
+        several = {"holds": "hold", "fails": "fail"}
+        told = [f"{n} {v if n == 1 else several.get(v, v)}" for v, n in counts.items() if n]
         sentences.append(f"Of {len(judged)} claims, {', '.join(told)}.")
     return {"sentences": sentences, "cards": cards, "claims": judged}
 

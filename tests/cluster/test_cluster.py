@@ -1,11 +1,14 @@
 """A real Ray cluster of several nodes on one machine."""
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -27,7 +30,12 @@ class Nodes:
 
     def __init__(self, folder: Path, token: str):
         self.folder = folder
-        self.environment = os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+        self.temp = tempfile.mkdtemp(prefix="nodes-", dir="/tmp")  # short: it holds sockets
+        self.environment = os.environ | {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": token,
+            "RAY_raylet_start_wait_time_s": "110",
+        }
         self.processes: dict[str, subprocess.Popen] = {}
         self.address = ""
 
@@ -41,31 +49,34 @@ class Nodes:
             *words,
         ]
         log = open(self.folder / f"{name}.log", "wb")  # noqa: SIM115
-        self.processes[name] = subprocess.Popen(
-            command, stdout=log, stderr=log, env=self.environment, start_new_session=True
-        )
+        started = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, start_new_session=True)
+        self.processes[name] = started
+        deadline = time.monotonic() + 120  # one after another: two cores cannot start several at once in time
+        while "Ray runtime started" not in (text := (self.folder / f"{name}.log").read_text()):
+            assert started.poll() is None, text
+            assert time.monotonic() < deadline, text
+            time.sleep(0.2)
 
     def head(self, *words: str) -> None:
-        ports = ("--port=0", f"--temp-dir={self.folder / 'ray'}", "--dashboard-port=0", "--dashboard-host=127.0.0.1")
+        ports = ("--port=0", f"--temp-dir={self.temp}", "--dashboard-port=0", "--dashboard-host=127.0.0.1")
         self.start("head", "--head", *ports, *words)
-        deadline = time.monotonic() + 90
-        while not (found := re.search(r"--address='([\d.:]+)'", (self.folder / "head.log").read_text())):
-            assert time.monotonic() < deadline, (self.folder / "head.log").read_text()
-            time.sleep(0.2)
-        self.address = found[1]
+        self.address = re.search(r"--address='([\d.:]+)'", (self.folder / "head.log").read_text())[1]
 
     def worker(self, name: str, *words: str, **options) -> None:
         self.start(name, f"--address={self.address}", *words, **options)
 
     def kill(self, name: str) -> None:
         """-9, and everything below it: a node that is gone."""
-        os.killpg(self.processes.pop(name).pid, signal.SIGKILL)
+        process = self.processes.pop(name)
+        for pid in [*chaos.descendants(process.pid), process.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
 
     def end(self) -> None:
         for name in list(self.processes):
-            for pid in chaos.descendants(self.processes[name].pid):
-                os.kill(pid, signal.SIGKILL)
             self.kill(name)
+        shutil.rmtree(self.temp, ignore_errors=True)
 
     def wait(self, number: int) -> None:
         """Until so many nodes are alive."""
