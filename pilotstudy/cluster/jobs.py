@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pilotstudy import report
-from pilotstudy.errors import InputError, nearest
+from pilotstudy.errors import InputError, PilotstudyError, nearest
 from pilotstudy.files import PACKAGE
 from pilotstudy.running import Options
 from pilotstudy.spec import Study
@@ -24,8 +24,10 @@ def told() -> Iterator[None]:
     """What the cluster refuses, in one line. Ray's own messages may be pages long; the token is in none of them."""
     try:
         yield
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        text = str(error)
+    except PilotstudyError:
+        raise
+    except Exception as error:  # Ray has errors of many kinds for it
+        text = f"{type(error).__name__} {error}"
         if "401" in text or "403" in text or "auth" in text.lower():
             raise InputError(
                 "the cluster refuses the token: set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN (or RAY_AUTH_TOKEN_PATH)"

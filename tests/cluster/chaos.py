@@ -30,7 +30,7 @@ validation = 6
 [network]
 name = "mlp-512"
 [training]
-epochs = 60
+epochs = 40
 batch_size = 8
 [arms]
 vanilla = {{}}

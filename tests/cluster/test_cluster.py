@@ -22,6 +22,7 @@ from test_ray import at_once, look
 from pilotstudy.files import RunFiles
 from pilotstudy.results import Results
 
+pytestmark = pytest.mark.long
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
@@ -52,7 +53,7 @@ class Nodes:
         started = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, start_new_session=True)
         self.processes[name] = started
         deadline = time.monotonic() + 120  # one after another: two cores cannot start several at once in time
-        while "Ray runtime started" not in (text := (self.folder / f"{name}.log").read_text()):
+        while "will now block forever" not in (text := (self.folder / f"{name}.log").read_text()):
             assert started.poll() is None, text
             assert time.monotonic() < deadline, text
             time.sleep(0.2)

@@ -188,7 +188,7 @@ def test_early_stopping_prunes_and_does_not_count(folder):
     stopped = [row for row in trials if row["status"] == "stopped"]
     assert stopped
     assert {row["phase"] for row in stopped} == {"search"}
-    assert all(row["evaluations"] == [] and row["epochs"] < 60 for row in stopped)
+    assert all(row["evaluations"] == [] and row["epochs"] < 40 for row in stopped)
     assert all(row["status"] == "finished" for row in trials if row["phase"] != "search")
 
 

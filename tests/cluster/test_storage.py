@@ -90,6 +90,7 @@ def test_a_store_that_is_not_there_is_one_line(bucket, pilotstudy, monkeypatch):
         files.place("nonsense://x")
 
 
+@pytest.mark.long
 def test_a_study_on_a_store_survives_and_ends_as_on_a_disk(bucket, tmp_path):
     chaos.prepare(tmp_path)
     local = chaos.start(tmp_path, "local")
