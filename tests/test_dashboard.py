@@ -278,6 +278,7 @@ def test_sorting_filtering_switching_and_the_large_view(saved, visit):
     tab.wait_for_selector("dialog[open] .main-svg")
     tab.keyboard.press("Escape")
     tab.click("#history summary")
+    tab.wait_for_selector("#history details table tbody tr")
     assert tab.locator("#history details table tbody tr").count() == 20
     with tab.expect_download() as downloaded:
         tab.click("#history button:text-is('CSV')")

@@ -42,7 +42,7 @@ def test_layers_keep_apart():
     """The method, the masks, the metrics and the statistics import neither Ray nor Plotly."""
     for path in (ROOT / "pilotstudy").rglob("*.py"):
         text = path.read_text()
-        for word, folder in ("ray", "cluster"), ("plotly", "pages"):
+        for word, folder in ("ray", "cluster"), ("plotly", "dashboard"):
             if folder not in path.parts:
                 assert f"import {word}" not in text, path
                 assert f"from {word}" not in text, path

@@ -92,13 +92,13 @@ def simulate(random, seeds: int, points: int, shift: float, of_seeds: float, res
 @pytest.mark.parametrize(("seeds", "of_seeds"), [(2, 0.3), (3, 0.0), (3, 0.05), (3, 0.3), (5, 0.1)])
 def test_intervals_cover_and_false_findings_are_as_rare_as_stated(seeds, of_seeds):
     random = np.random.default_rng(3)
-    rounds, covered, false = 600, 0, 0
+    rounds, covered, false = 400, 0, 0
     for _ in range(rounds):
         one, other = simulate(random, seeds, 100, 0.0, of_seeds)
         covered += abs((found := contrast([(1, other)], ["s"])).value) <= found.high - found.value
         false += contrast([(1, one), (-1, other)], ["s", "s"]).p < 0.05
-    assert covered / rounds > 0.95 - 0.02  # two standard errors of the simulation
-    assert false / rounds < 0.05 + 0.02
+    assert covered / rounds > 0.95 - 0.022  # two standard errors of the simulation
+    assert false / rounds < 0.05 + 0.022
     if of_seeds >= 0.1:  # nor are they idle: not far wider than they need to be
         assert covered / rounds < 0.99
 
@@ -127,11 +127,11 @@ def test_the_interval_of_the_ece_covers_what_another_test_set_would_give(sharp):
 def test_the_family_of_holm_keeps_its_level():
     random = np.random.default_rng(0)
     any_false = 0
-    for _ in range(400):
+    for _ in range(250):
         rows = [simulate(random, 3, 50, 0.0, 0.2, 100) for _ in range(6)]
         p = [contrast([(1, one), (-1, other)], ["s", "s"]).p for one, other in rows]
         any_false += min(holm(p)) < 0.05
-    assert any_false / 400 < 0.05 + 0.025
+    assert any_false / 250 < 0.05 + 0.028
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))

@@ -75,19 +75,22 @@ def test_the_same_command_again_repeats_nothing_and_starts_no_ray(folder):
     assert time.monotonic() - since < 150
 
 
-@pytest.mark.parametrize("victim", ["actor", "raylet", "checkpoints"])
-def test_killed_and_resumed_it_ends_the_same(folder, victim):
-    """One strike each, in the middle of a trial; `python tests/cluster/chaos.py` goes on for longer."""
-    run = chaos_files(folder, victim).folder
-    process = chaos.start(folder, victim)
-    wait_for(lambda: list(run.glob("results/*.json")) and list(run.glob("checkpoints/*.pt")), process)
-    wait_for(lambda: chaos.strike(victim, process.pid, run), process)
-    assert (process.wait(120) == 0) == (victim == "actor")  # Tune itself replaces an actor
-    if victim != "actor":
-        assert chaos.start(folder, victim).wait(120) == 0
-    whole, disturbed = (chaos.results(folder, name) for name in ("whole", victim))
-    assert disturbed.items() <= whole.items()  # `whole` went on to a longer search
-    assert len(disturbed) == 12
+def test_killed_and_resumed_it_ends_the_same(folder):
+    """Three strikes in the middle of trials; `python tests/cluster/chaos.py` goes on for longer."""
+    run = chaos_files(folder, "struck").folder
+    process = chaos.start(folder, "struck")
+    for victim, results in ("actor", 1), ("raylet", 3), ("checkpoints", 6):
+        wait_for(lambda n=results: len(list(run.glob("results/*.json"))) >= n, process)
+        wait_for(lambda: list(run.glob("checkpoints/*.pt")), process)
+        wait_for(lambda v=victim, pid=process.pid: chaos.strike(v, pid, run), process)
+        if victim != "actor":  # Tune itself replaces an actor
+            assert process.wait(120) != 0
+            process = chaos.start(folder, "struck")
+    assert process.wait(120) == 0
+    whole, struck = (chaos.results(folder, name) for name in ("whole", "struck"))
+    assert struck.items() <= whole.items()  # `whole` went on to a longer search
+    assert len(struck) == 12
+    assert not list(run.glob("checkpoints/*"))
 
 
 def test_ctrl_c_and_stop_and_a_second_process(folder):
