@@ -89,9 +89,9 @@ def strike(victim: str, driver: int, run: Path) -> bool:
         if victim == "checkpoints":
             shutil.rmtree(run / "checkpoints", ignore_errors=True)
         return True
-    mark = "ray::ResourceTrainable" if victim == "actor" else "/raylet/raylet"
     for pid, words in descendants(driver).items():
-        if mark in words:
+        program = words.split(" ")[0]
+        if program.endswith("/raylet/raylet") if victim == "raylet" else "ray::ResourceTrainable" in words:
             os.kill(pid, signal.SIGKILL)
             return True
     return False
