@@ -84,9 +84,17 @@ function enqueue(entry) {
   if (!queue.includes(entry)) queue.push(entry);
   if (!drawing) { drawing = true; setTimeout(work, 0); }
 }
+/** What is large and not in sight waits until it is, or until the reader has been idle for a while. */
+const LARGE = ["history", "pareto", "parallel", "slices"];
+let quietSince = performance.now();
+for (const name of ["scroll", "keydown", "pointerdown", "input"]) addEventListener(name, () => { quietSince = performance.now(); }, { passive: true, capture: true });
+const near = (entry) => { const box = entry.plot.getBoundingClientRect(); return box.top < 1.5 * innerHeight && box.bottom > -0.5 * innerHeight; };
+const mayWait = (entry) => many() && LARGE.includes(entry.id) && !near(entry) && performance.now() - quietSince < 1500;
 /** One figure at a time, so that the page can be used while the rest is drawn. */
 async function work() {
-  const entry = queue.shift();
+  const at = queue.findIndex((entry) => !mayWait(entry));
+  if (at < 0 && queue.length) { setTimeout(work, 100); return; }
+  const [entry] = queue.splice(at, at < 0 ? 0 : 1);
   if (!entry) { drawing = false; document.body.dataset.ready = "1"; return; }
   try { await entry.draw(); } catch (error) { console.error(entry.id, error); }
   setTimeout(work, 0);

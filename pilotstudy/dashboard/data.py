@@ -31,6 +31,7 @@ LEARNING = ("validation_nll", "validation_accuracy", "validation_ece", "validati
 DGM = ("reconstruction", "kl", "hyperprior", "gradient_norm")
 ENTROPY_BINS = 25
 COVERAGE_STEPS = 50
+MOST_FOR_IMPORTANCE = 500  # trials, evenly taken; Optuna copies every one of them several times
 RESAMPLES = 1000  # for the page's intervals
 
 
@@ -274,7 +275,7 @@ def importance(study: Study, arm: str, trials: Sequence[dict[str, Any]]) -> dict
     found: dict[str, dict[str, float]] = {}
     for objective in study.search.objectives if study.search else ():
         optuna_study = optuna.create_study(direction="maximize" if objective == "accuracy" else "minimize")
-        for trial in trials:
+        for trial in trials[:: 1 + len(trials) // MOST_FOR_IMPORTANCE]:
             figures = validation(trial)
             if figures:
                 settings = json.loads(trial["settings"])
@@ -316,21 +317,27 @@ class Curves:
         paths = sorted({there[key] for key in keys if key in there})
         self.of: dict[str, slice] = {}
         self.columns: dict[str, Array] = {}
-        self.layers: list[list[float] | None] = []
+        self._layers: Any = None
         if not paths:
             return
         names = [*dict.fromkeys(("epoch", *CURVES, *LEARNING, *DGM))]
         wanted = [*names, "imputation_error", "__filename"]
-        found = ds.dataset(paths, schema=tables.EPOCHS, format="parquet", filesystem=store).to_table(columns=wanted)
-        found = found.append_column("order", [np.arange(len(found))])
-        found = found.sort_by([("__filename", "ascending"), ("order", "ascending")])
+        small = ds.ParquetFragmentScanOptions(pre_buffer=False)  # thousands of small files: nothing to read ahead
+        form = ds.ParquetFileFormat(default_fragment_scan_options=small)
+        found = ds.dataset(paths, schema=tables.EPOCHS, format=form, filesystem=store).to_table(columns=wanted)
         file = found["__filename"].combine_chunks().dictionary_encode()
         starts = np.flatnonzero(np.r_[True, np.diff(file.indices.to_numpy()) != 0])
         for start, end in zip(starts, [*starts[1:], len(found)], strict=True):
             key = Path(found["__filename"][int(start)].as_py()).stem
             self.of[key] = slice(int(start), int(end))
         self.columns = {name: found[name].to_numpy().astype(float) for name in names}
-        self.layers = found["imputation_error"].to_pylist()
+        self._layers = found["imputation_error"]
+
+    def layers(self, key: str) -> list[list[float] | None]:
+        """The imputation error of each layer, by epoch."""
+        span = self.of[key]
+        found: list[list[float] | None] = self._layers.slice(span.start, span.stop - span.start).to_pylist()
+        return found
 
     def get(self, key: str, name: str) -> Array:
         return self.columns[name][self.of[key]] if key in self.of else np.zeros(0)
@@ -372,7 +379,7 @@ def dgm(keys: Sequence[str], curves: Curves) -> dict[str, Any] | None:
     found: dict[str, Any] = {name: band([curves.get(key, name) for key in keys]) for name in DGM}
     if all(value is None for value in found.values()):
         return None
-    by_seed = [curves.layers[curves.of[key]] for key in keys]
+    by_seed = [curves.layers(key) for key in keys]
     epochs = min(map(len, by_seed))
     depth = max((len(errors or []) for seed in by_seed for errors in seed), default=0)
     table = np.full((len(keys), epochs, depth), np.nan)
