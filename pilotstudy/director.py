@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pilotstudy import arms
+from pilotstudy.results import validation_figures
 from pilotstudy.runs import Run
 from pilotstudy.search import ArmSearch
 from pilotstudy.spec import Study, Trial, trial
@@ -37,11 +38,7 @@ class Item:
         return f"{self.phase} {self.arm} {self.number}"
 
     def figures(self) -> dict[str, float] | None:
-        """The validation figures that a search may see: point prediction, last epoch."""
-        for row in self.result.get("evaluations", []):
-            if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "validation", False):
-                return {name: row[name] for name in ("nll", "accuracy", "ece", "brier")}
-        return None
+        return validation_figures(self.result.get("evaluations", []))
 
 
 def with_settings(study: Study, arm: str, settings: dict[str, Any], seed: int) -> Trial:

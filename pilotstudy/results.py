@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pilotstudy import tables
 from pilotstudy.files import RunFiles, source
+from pilotstudy.spec import Objective
 
 if TYPE_CHECKING:
     from pilotstudy.director import Item
@@ -33,6 +34,8 @@ METRICS = (
     "entropy",
     "confidence",
 )
+
+OBJECTIVES = get_args(Objective)
 
 EVALUATION = [
     pa.field("at", pa.string()),  # last, best (the epoch with the lowest validation NLL)
@@ -158,6 +161,14 @@ def summary(results: Results) -> list[dict[str, Any]]:
     return found
 
 
+def validation_figures(evaluations: Iterable[dict[str, Any]]) -> dict[str, float] | None:
+    """What a search may see of a trial: validation figures of the point prediction at the last epoch."""
+    for row in evaluations:
+        if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "validation", False):
+            return {name: row[name] for name in OBJECTIVES}
+    return None
+
+
 def spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
     """Mean and sample deviation (with n − 1), which one seed does not have."""
     return {name: fmean(values), f"{name}_sd": stdev(values) if len(values) > 1 else None}
@@ -166,9 +177,10 @@ def spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
 def optimism(results: Results, objective: str = "nll") -> list[dict[str, Any]]:
     """For each searched arm: its best validation figure, that of the same settings on fresh seeds, and the gap."""
     by_arm: dict[str, dict[str, list[float]]] = {}
-    for row in results.evaluations.to_pylist():
-        if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "validation", False):
-            by_arm.setdefault(row["arm"], {}).setdefault(row["phase"], []).append(row[objective])
+    for row in results.trials.to_pylist():
+        figures = validation_figures(row["evaluations"])
+        if figures:
+            by_arm.setdefault(row["arm"], {}).setdefault(row["phase"], []).append(figures[objective])
     best = max if objective == "accuracy" else min
     return [
         {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pilotstudy import paper, report, statements, statistics
+from pilotstudy import paper, report, statistics
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import PAPER_METRICS, Evidence, Stored, load
 from pilotstudy.metrics import BINS
@@ -15,7 +15,6 @@ from pilotstudy.statements import Row
 from pilotstudy.statistics import Estimate
 
 HEADS = {"accuracy": "accuracy", "nll": "NLL", "ece": f"ECE ({BINS} bins)", "brier": "Brier"}
-HEADS_OF_OURS = {*HEADS.values(), *statements.METRICS}  # the columns with our own figures
 FAMILIES = {"pilot": "Pilot", "add": "Add", "sub": "Sub"}
 NAMES = {"l2": "L2", "batchnorm": "Batch norm", "data-aug": "Data aug"}
 
@@ -134,59 +133,64 @@ def number(value: float | None, digits: int = 4) -> str:
     return "" if value is None else f"{value:.{digits}f}"
 
 
-def ours(cell: Cell, digits: int, plus_minus: str = " ± ") -> str:
+def ours(cell: Cell) -> str:
     if cell.ours is None:
         return ""
-    spread = "" if cell.ours.deviation is None else plus_minus + number(cell.ours.deviation, digits)
-    return number(cell.ours.value, digits) + spread
+    spread = "" if cell.ours.deviation is None else f" ± {number(cell.ours.deviation)}"
+    return number(cell.ours.value) + spread + (" ≈" if cell.near and not cell.best else "")
 
 
-def published(cell: Cell, plus_minus: str = " ± ") -> str:
+def published(cell: Cell) -> str:
+    """As the paper prints it."""
     figure = cell.published
-    return "" if figure is None else figure.value + (plus_minus + figure.spread if figure.spread else "")
+    return "" if figure is None else figure.value + (f" ± {figure.spread}" if figure.spread else "")
 
 
-def marked(cell: Cell, head: str, text: str) -> str:
-    """A cell's text with ≈ if it may be the best, ? if there is a doubt about what the paper prints."""
-    if head in HEADS_OF_OURS and cell.near and not cell.best:
-        return f"{text} ≈"
-    if head == "paper" and cell.published and cell.published.doubts:
-        return f"{text} ?"
-    return text
+def doubted(cell: Cell) -> str:
+    return published(cell) + (" ?" if cell.published and cell.published.doubts else "")
 
 
-def columns(table: Table) -> list[tuple[str, str, Callable[[Cell, str], str]]]:
-    """(metric, heading, text of a cell with a given ±) of each column after the name and the seeds."""
-    found: list[tuple[str, str, Callable[[Cell, str], str]]] = []
-    for name in table.metrics:
-        head = HEADS.get(name, name)
-        found.append((name, head, lambda cell, pm: ours(cell, 4, pm)))
-        if name == "ece":
-            found.append((name, "floor", lambda cell, pm: number(cell.floor)))
-        if table.like_paper:
-            found.append((name, "paper", lambda cell, pm: published(cell, pm)))
-            found.append((name, "difference", lambda cell, pm: "" if (d := cell.difference) is None else f"{d:+.4f}"))
-        else:
-            found.append((name, "95 %", lambda cell, pm: interval(cell)))
-    return found
+def difference(cell: Cell) -> str:
+    return "" if cell.difference is None else f"{cell.difference:+.4f}"
 
 
 def interval(cell: Cell) -> str:
     return f"{number(cell.ours.low)} to {number(cell.ours.high)}" if cell.ours else ""
 
 
-def as_text(table: Table) -> str:
+def floor(cell: Cell) -> str:
+    return number(cell.floor)
+
+
+def columns(table: Table) -> list[tuple[str, str, Callable[[Cell], str]]]:
+    """(metric, heading, text of a cell) of each column after the name and the seeds."""
+    beside = [("paper", doubted), ("difference", difference)] if table.like_paper else [("95 %", interval)]
+    found: list[tuple[str, str, Callable[[Cell], str]]] = []
+    for name in table.metrics:
+        found.append((name, HEADS.get(name, name), ours))
+        if name == "ece":
+            found.append((name, "floor", floor))
+        found += [(name, head, text) for head, text in beside]
+    return found
+
+
+def grid(table: Table, escape: Callable[[str], str], best: Callable[[str], str]) -> list[list[str]]:
+    """The texts of all cells, the heading first; `best` marks what is really the best."""
     heads = columns(table)
-    grid = [["", "seeds", *(head for _, head, _ in heads)]]
+    rows = [[escape(text) for text in ("", "seeds", *(head for _, head, _ in heads))]]
     for line in table.lines:
-        texts = [label(line.row), str(line.seeds or "")]
-        for name, head, cell_text in heads:
+        texts = [escape(label(line.row)), str(line.seeds or "")]
+        for name, _, text in heads:
             cell = line.cells[name]
-            text = marked(cell, head, cell_text(cell, " ± "))
-            texts.append(f"{text} *" if cell.best and head in HEADS_OF_OURS else text)
-        grid.append(texts)
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    body = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in grid]
+            texts.append(best(escape(text(cell))) if cell.best and text is ours else escape(text(cell)))
+        rows.append(texts)
+    return rows
+
+
+def as_text(table: Table) -> str:
+    rows = grid(table, str, lambda text: f"{text} *")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    body = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([table.title, "", *body, "", *table.notes])
 
 
@@ -195,17 +199,9 @@ def bold_notes(table: Table) -> list[str]:
 
 
 def as_markdown(table: Table) -> str:
-    heads = columns(table)
-    lines = [f"**{table.title}**", "", "| | seeds | " + " | ".join(head for _, head, _ in heads) + " |"]
-    lines.append("|---" * (2 + len(heads)) + "|")
-    for line in table.lines:
-        texts = [label(line.row), str(line.seeds or "")]
-        for name, head, cell_text in heads:
-            cell = line.cells[name]
-            text = marked(cell, head, cell_text(cell, " ± "))
-            texts.append(f"**{text}**" if cell.best and head in HEADS_OF_OURS else text)
-        lines.append("| " + " | ".join(texts) + " |")
-    return "\n".join([*lines, "", *bold_notes(table)])
+    head, *rows = (f"| {' | '.join(row)} |" for row in grid(table, str, lambda text: f"**{text}**"))
+    rule = "|---" * (2 + len(columns(table))) + "|"
+    return "\n".join([f"**{table.title}**", "", head, rule, *rows, "", *bold_notes(table)])
 
 
 LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
@@ -221,47 +217,38 @@ def latex_text(text: str) -> str:
 
 def as_latex(table: Table) -> str:
     """A tabular in a table of its own; it needs \\usepackage{booktabs,graphicx}."""
-    heads = columns(table)
-    titles = " & ".join(latex_text(head) for _, head, _ in heads)
-    lines = [
-        "\\begin{table}",
-        "  \\centering",
-        f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
-        "  \\resizebox{\\textwidth}{!}{%" if len(heads) > 6 else "  {%",
-        f"  \\begin{{tabular}}{{l{'c' * (1 + len(heads))}}}",
-        "    \\toprule",
-        f"    Model & Seeds & {titles} \\\\",
-        "    \\midrule",
-    ]
-    before = None
-    for line in table.lines:
-        group = (line.row.mode, line.row.phase)
-        if before not in (None, group):
-            lines.append("    \\midrule")
-        before = group
-        texts = [latex_text(label(line.row)), str(line.seeds or "")]
-        for name, head, cell_text in heads:
-            cell = line.cells[name]
-            text = latex_text(marked(cell, head, cell_text(cell, " ± ")))
-            texts.append(f"\\textbf{{{text}}}" if cell.best and head in HEADS_OF_OURS else text)
-        lines.append(f"    {' & '.join(texts)} \\\\")
-    lines += ["    \\bottomrule", "  \\end{tabular}}", "\\end{table}"]
-    return "\n".join(lines)
+    head, *rows = (f"    {' & '.join(row)} \\\\" for row in grid(table, latex_text, lambda text: f"\\textbf{{{text}}}"))
+    groups = [(line.row.mode, line.row.phase) for line in table.lines]
+    for number in range(len(rows) - 1, 0, -1):
+        if groups[number] != groups[number - 1]:
+            rows.insert(number, "    \\midrule")
+    return "\n".join(
+        [
+            "\\begin{table}",
+            "  \\centering",
+            f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
+            "  \\resizebox{\\textwidth}{!}{%",
+            f"  \\begin{{tabular}}{{l{'c' * (1 + len(columns(table)))}}}",
+            "    \\toprule",
+            head,
+            "    \\midrule",
+            *rows,
+            "    \\bottomrule",
+            "  \\end{tabular}}",
+            "\\end{table}",
+        ]
+    )
 
 
 def as_html(table: Table) -> str:
-    heads = columns(table)
-    head = "".join(f'<th scope="col">{html.escape(text)}</th>' for text in ["", "seeds", *(h for _, h, _ in heads)])
-    lines = [f"<table>\n<caption>{html.escape(table.title)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>"]
-    for line in table.lines:
-        cells = [f'<th scope="row">{html.escape(label(line.row))}</th><td>{line.seeds or ""}</td>']
-        for name, title, cell_text in heads:
-            cell = line.cells[name]
-            text = html.escape(marked(cell, title, cell_text(cell, " ± ")))
-            cells.append(f"<td>{f'<b>{text}</b>' if cell.best and title in HEADS_OF_OURS else text}</td>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+    head, *rows = grid(table, html.escape, lambda text: f"<b>{text}</b>")
+    heading = "".join(f'<th scope="col">{text}</th>' for text in head)
+    body = [f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{text}</td>" for text in row[1:])}</tr>' for row in rows]
     foot = "".join(f"<p>{html.escape(note)}</p>" for note in bold_notes(table))
-    return "\n".join([*lines, f"</tbody>\n</table>\n{foot}"])
+    caption = f"<caption>{html.escape(table.title)}</caption>"
+    return "\n".join(
+        [f"<table>\n{caption}\n<thead><tr>{heading}</tr></thead>\n<tbody>", *body, f"</tbody>\n</table>\n{foot}"]
+    )
 
 
 def rows(table: Table) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import pytest
 from made_run import FINGERPRINT, Maker, content, made
 
 from pilotstudy import spec
-from pilotstudy.dashboard import data, page
+from pilotstudy.dashboard import data, page, trials
 from pilotstudy.dashboard.live import server
 from pilotstudy.director import Director
 from pilotstudy.results import save_trials
@@ -92,8 +92,8 @@ def test_packed_numbers_come_back():
 
     import numpy as np
 
-    trials = [np.array([1.0, 2.5, np.nan, 4.0]), np.zeros(0), np.array([1e6, 3.0])]  # one gone wild, one without any
-    packed = data.packed(trials)
+    several = [np.array([1.0, 2.5, np.nan, 4.0]), np.zeros(0), np.array([1e6, 3.0])]  # one gone wild, one without any
+    packed = trials.packed(several)
     steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2")
     assert steps[2] == 65535
     back = packed["low"][0] + steps[[0, 1, 3]] / 65534 * (packed["high"][0] - packed["low"][0])
@@ -104,9 +104,9 @@ def test_packed_numbers_come_back():
 def test_where_overfitting_starts():
     import numpy as np
 
-    assert data.turning_point([np.array([2.0, 1.0, 1.05, 1.2])]) == 2
-    assert data.turning_point([np.array([2.0, 1.0, 1.05, 1.06])]) is None
-    assert data.turning_point([np.zeros(0)]) is None
+    assert trials.turning_point([np.array([2.0, 1.0, 1.05, 1.2])]) == 2
+    assert trials.turning_point([np.array([2.0, 1.0, 1.05, 1.06])]) is None
+    assert trials.turning_point([np.zeros(0)]) is None
 
 
 def test_the_answer_says_what_is_real(run):

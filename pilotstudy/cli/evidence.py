@@ -2,9 +2,8 @@
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -39,45 +38,37 @@ def print_results(run: "Run", form: str) -> None:
 def results(
     run: RunArgument,
     runs_dir: RunsDir = Path("runs"),
-    form: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
+    form: Annotated[Literal["table", "csv", "json", "parquet"], typer.Option("--format")] = "table",
     as_json: Json = False,
 ) -> None:
     """A row for each arm, mode and phase: test figures, mean and sample deviation over seeds."""
-    from pilotstudy.errors import InputError
     from pilotstudy.runs import Run
 
-    if form not in ("table", "csv", "json", "parquet"):
-        raise InputError(f"--format {form}: choose table, csv, json or parquet")
     print_results(Run.find(run, runs_dir), "json" if as_json else form)
 
 
-At = Annotated[str, typer.Option(help="Which epoch: last, or best (the lowest validation NLL).")]
+At = Annotated[
+    Literal["last", "best"], typer.Option(help="Which epoch: the last, or that with the lowest validation NLL.")
+]
 Scaled = Annotated[bool, typer.Option("--scaled", help="After temperature scaling fitted on validation.")]
-
-
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Default: accuracy, nll and ece.")]
 
 
 def chosen_metrics(given: list[str] | None) -> list[str]:
     from pilotstudy import statements
+    from pilotstudy.errors import InputError, nearest
 
     for name in given or []:
-        choose("--metric", name, statements.METRICS)
+        if name not in statements.METRICS:
+            raise InputError(f"--metric {name}: {nearest(name, statements.METRICS)}")
     return given or ["accuracy", "nll", "ece"]
-
-
-def choose(option: str, given: str, known: Sequence[str]) -> None:
-    from pilotstudy.errors import InputError
-
-    if given not in known:
-        raise InputError(f"{option} {given}: choose {', '.join(known[:-1])} or {known[-1]}")
 
 
 @app.command()
 def table(
     run: RunArgument,
-    like: Annotated[str | None, typer.Option(help="paper: its rows in its order, its figures beside ours.")] = None,
-    form: Annotated[str, typer.Option("--format", help="text, markdown, latex, csv, json or html.")] = "text",
+    like: Annotated[Literal["paper"] | None, typer.Option(help="Its rows in its order, its figures beside.")] = None,
+    form: Annotated[Literal["text", "markdown", "latex", "csv", "json", "html"], typer.Option("--format")] = "text",
     metric: Metrics = None,
     at: At = "last",
     scaled: Scaled = False,
@@ -88,12 +79,8 @@ def table(
     from pilotstudy import tabulate
     from pilotstudy.runs import Run
 
-    choose("--at", at, ("last", "best"))
-    choose("--format", form, list(tabulate.FORMATS))
-    if like is not None:
-        choose("--like", like, ("nothing", "paper"))
     names = chosen_metrics(metric)
-    found = tabulate.build(Run.find(run, runs_dir), like_paper=like == "paper", names=names, at=at, scaled=scaled)
+    found = tabulate.build(Run.find(run, runs_dir), like_paper=bool(like), names=names, at=at, scaled=scaled)
     print(tabulate.FORMATS["json" if as_json else form](found))
 
 
@@ -114,7 +101,9 @@ def claims(
     from pilotstudy.spec import Claim
     from pilotstudy.statements import Statement
 
-    extra = [Claim(says=text, holds=text, only=()) for text in claim or [] if Statement.parse(text)]
+    for text in claim or []:
+        Statement.parse(text)  # tells what is wrong with it
+    extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
     found = judging.judge_all(Run.find(run, runs_dir), extra)
     print(json.dumps(judging.rows(found)) if as_json else report.claims_text(found))
 
@@ -133,7 +122,6 @@ def compare(
     from pilotstudy import comparing, report, statements
     from pilotstudy.runs import Run
 
-    choose("--at", at, ("last", "best"))
     names = chosen_metrics(metric)
     found = [Run.find(run, runs_dir) for run in runs]
     if len(found) == 1:
@@ -149,7 +137,6 @@ def ensembles(run: RunArgument, at: At = "last", runs_dir: RunsDir = Path("runs"
     from pilotstudy import evidence, report
     from pilotstudy.runs import Run
 
-    choose("--at", at, ("last", "best"))
     rows = evidence.ensembles(Run.find(run, runs_dir), at)
     shown = ("row", "scaled", "seeds", "accuracy", "nll", "ece", "ece_noise_floor", "brier", "aurc", "entropy")
     print(json.dumps(rows) if as_json else report.table([{name: row[name] for name in shown} for row in rows]))

@@ -1,12 +1,27 @@
 """Commands for studies on a cluster: submit, jobs, logs."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pilotstudy.cli.options import Concurrency, CpusPerTrial, Epochs, Json, Seeds, Set, StudyArgument, TrainSize, Trials
-from pilotstudy.cli.studies import share_of_gpu, study_with
+from pilotstudy.cli.options import (
+    Concurrency,
+    CpusPerTrial,
+    Epochs,
+    GpusPerTrial,
+    Json,
+    Name,
+    Seeds,
+    Set,
+    StudyArgument,
+    TrainSize,
+    Trials,
+)
+from pilotstudy.cli.studies import run_options, study_with
+
+if TYPE_CHECKING:
+    from pilotstudy.cluster.jobs import Jobs
 
 app = typer.Typer()
 
@@ -22,26 +37,20 @@ def submit(
     seeds: Seeds = None,
     epochs: Epochs = None,
     train_size: TrainSize = None,
-    name: Annotated[str | None, typer.Option(help="The run's name. Default: the study's.")] = None,
+    name: Name = None,
     runs_dir: Annotated[str, typer.Option(help="Where run folders lie, on storage that every node sees.")] = "runs",
     set_: Set = None,
     concurrency: Concurrency = None,
     cpus_per_trial: CpusPerTrial = None,
-    gpus_per_trial: Annotated[str | None, typer.Option(help="1/k for k trials on a GPU, or auto.")] = None,
+    gpus_per_trial: GpusPerTrial = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder with data sets, as the cluster sees it.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Show its output until it ends.")] = False,
 ) -> None:
     """Send a study to a cluster and come back at once. The same name again continues the run."""
     from pilotstudy.cluster.jobs import Jobs
-    from pilotstudy.running import Options
 
     loaded = study_with(study, trials, seeds, epochs, train_size, set_)
-    options = Options(
-        data_dir=data_dir,
-        cpus_per_trial=cpus_per_trial or loaded.resources.cpus_per_trial,
-        gpus_per_trial=share_of_gpu(gpus_per_trial or loaded.resources.gpus_per_trial),
-        concurrency=concurrency or loaded.resources.concurrency,
-    )
+    options = run_options(loaded, data_dir, cpus_per_trial, gpus_per_trial, concurrency)
     sent = Jobs(address)
     run = sent.submit(loaded, name or loaded.name, runs_dir, options)
     print(run, flush=True)
@@ -49,11 +58,9 @@ def submit(
         show(sent, run)
 
 
-def show(sent: "object", run: str) -> None:
-    from pilotstudy.cluster.jobs import Jobs
+def show(sent: "Jobs", run: str) -> None:
     from pilotstudy.errors import NotDoneError
 
-    assert isinstance(sent, Jobs)
     for text in sent.follow(run):
         print(text, end="", flush=True)
     state = str(sent.find(run).status.value)

@@ -50,3 +50,5 @@ JobServer = Annotated[
         "--address", help="A cluster's job server, such as http://127.0.0.1:8265, for a run that was submitted."
     ),
 ]
+GpusPerTrial = Annotated[str | None, typer.Option(help="1/k for k trials on a GPU, or auto.")]
+Name = Annotated[str | None, typer.Option(help="The run's name. Default: the study's.")]

@@ -12,8 +12,10 @@ from pilotstudy.cli.options import (
     CpusPerTrial,
     DataDir,
     Epochs,
+    GpusPerTrial,
     JobServer,
     Json,
+    Name,
     Quiet,
     RunArgument,
     RunsDir,
@@ -26,6 +28,7 @@ from pilotstudy.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pilotstudy.running import Options
     from pilotstudy.spec import Study
 
 app = typer.Typer()
@@ -104,12 +107,12 @@ def run_study(
     seeds: Seeds = None,
     epochs: Epochs = None,
     train_size: TrainSize = None,
-    name: Annotated[str | None, typer.Option(help="The run's name. Default: the study's.")] = None,
+    name: Name = None,
     runs_dir: RunsDir = Path("runs"),
     set_: Set = None,
     concurrency: Concurrency = None,
     cpus_per_trial: CpusPerTrial = None,
-    gpus_per_trial: Annotated[str | None, typer.Option(help="1/k for k trials on a GPU, or auto.")] = None,
+    gpus_per_trial: GpusPerTrial = None,
     time_budget: TimeBudget = None,
     address: Annotated[str | None, typer.Option(help="A Ray cluster: HOST:PORT, or auto. Default: embedded.")] = None,
     data_dir: DataDir = None,
@@ -120,7 +123,7 @@ def run_study(
     """Run a whole study: every arm, the search, the confirmation. The same command again continues it."""
     from pilotstudy import report
     from pilotstudy.director import counts
-    from pilotstudy.running import Options, start
+    from pilotstudy.running import start
     from pilotstudy.runs import Run
 
     loaded = study_with(study, trials, seeds, epochs, train_size, set_)
@@ -129,15 +132,30 @@ def run_study(
         print(json.dumps(rows) if as_json else report.table(rows))
         return
     run = Run(runs_dir / (name or loaded.name))
-    options = Options(
-        data_dir=str(data_dir.resolve()) if data_dir else None,
-        cpus_per_trial=cpus_per_trial or loaded.resources.cpus_per_trial,
-        gpus_per_trial=share_of_gpu(gpus_per_trial or loaded.resources.gpus_per_trial),
-        concurrency=concurrency or loaded.resources.concurrency,
-        address=address,
-    )
+    there = str(data_dir.resolve()) if data_dir else None
+    options = run_options(loaded, there, cpus_per_trial, gpus_per_trial, concurrency, address)
     start(loaded, run, options, quiet=quiet, time_budget=time_budget)
     print_results(run, "json" if as_json else "table")
+
+
+def run_options(
+    study: "Study",
+    data_dir: str | None,
+    cpus_per_trial: int | None,
+    gpus_per_trial: str | None,
+    concurrency: int | None,
+    address: str | None = None,
+) -> "Options":
+    """How a study is run: what the command line says, else the study."""
+    from pilotstudy.running import Options
+
+    return Options(
+        data_dir=data_dir,
+        cpus_per_trial=cpus_per_trial or study.resources.cpus_per_trial,
+        gpus_per_trial=share_of_gpu(gpus_per_trial or study.resources.gpus_per_trial),
+        concurrency=concurrency or study.resources.concurrency,
+        address=address,
+    )
 
 
 def share_of_gpu(given: "str | float | None") -> "float | Literal['auto']":
