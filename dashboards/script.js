@@ -15,6 +15,14 @@ let figures = [];
 const queue = [];
 let drawing = false;
 
+/** Plotly takes longest to load, so the page is there before it: texts and tables can be used meanwhile. */
+const plotly = new Promise((loaded) => requestAnimationFrame(() => setTimeout(() => {
+  const script = document.createElement("script");
+  // From an address of its own, it is compiled in the background.
+  script.src = URL.createObjectURL(new Blob([document.getElementById("plotly").textContent], { type: "text/javascript" }));
+  script.onload = () => { quietSince = performance.now(); loaded(); };
+  document.head.append(script);
+}, 0)));
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const narrow = () => window.innerWidth < 700;
 const theme = () => document.documentElement.dataset.theme;
@@ -92,6 +100,7 @@ const near = (entry) => { const box = entry.plot.getBoundingClientRect(); return
 const mayWait = (entry) => many() && LARGE.includes(entry.id) && !near(entry) && performance.now() - quietSince < 1500;
 /** One figure at a time, so that the page can be used while the rest is drawn. */
 async function work() {
+  await plotly;
   const at = queue.findIndex((entry) => !mayWait(entry));
   if (at < 0 && queue.length) { setTimeout(work, 100); return; }
   const [entry] = queue.splice(at, at < 0 ? 0 : 1);
@@ -246,7 +255,7 @@ function large(row) {
   const counts = { type: "bar", x: middle, y: bins.count, width: bins.lower.map((low, m) => Math.max(0.002, (bins.upper[m] - low) * 0.94)), marker: { color: css("--quiet") }, name: "images", yaxis: "y2", showlegend: false };
   const mark = (x, dash) => ({ type: "line", x0: x, x1: x, yref: "y2 domain", y0: 0, y1: 1, line: { color: css("--ink"), dash, width: 2 } });
   const word = (x, text, y) => ({ x, yref: "y2 domain", y, text, showarrow: false, xanchor: x > 0.5 ? "right" : "left", font: { size: 12 } });
-  Plotly.newPlot(plot, [...reliabilityTraces(row, state.bins, true), counts], layout({ height: 620, barmode: "overlay", legend: { orientation: "h", y: 1.08 }, xaxis: { range: [0, 1], title: { text: "confidence" }, anchor: "y2" }, yaxis: { range: [0, 1], title: { text: "accuracy" }, domain: [0.32, 1] }, yaxis2: { ...axisLook(), title: { text: "images" }, domain: [0, 0.24] }, shapes: [mark(row.accuracy, "solid"), mark(row.confidence, "dot")], annotations: [word(row.accuracy, " accuracy ", 0.98), word(row.confidence, " confidence ", 0.8)] }), CONFIG);
+  plotly.then(() => Plotly.newPlot(plot, [...reliabilityTraces(row, state.bins, true), counts], layout({ height: 620, barmode: "overlay", legend: { orientation: "h", y: 1.08 }, xaxis: { range: [0, 1], title: { text: "confidence" }, anchor: "y2" }, yaxis: { range: [0, 1], title: { text: "accuracy" }, domain: [0.32, 1] }, yaxis2: { ...axisLook(), title: { text: "images" }, domain: [0, 0.24] }, shapes: [mark(row.accuracy, "solid"), mark(row.confidence, "dot")], annotations: [word(row.accuracy, " accuracy ", 0.98), word(row.confidence, " confidence ", 0.8)] }), CONFIG));
 }
 
 // 4. Search
@@ -491,10 +500,10 @@ function openTrial(i, scroll = false) {
   detail.replaceChildren(h("h3", {}, trialName(i)), h("div", { class: "detail" }, h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "–" : String(value))])), h("div", {}, h("p", { class: "reading" }, "Its validation NLL and accuracy by epoch."), curves), h("div", {}, h("p", { class: "reading" }, "Its calibration on validation images, last epoch."), bins)));
   const nll = curveOf(i, "validation_nll"), accuracy = curveOf(i, "validation_accuracy");
   const x = nll.map((_, k) => k + 1);
-  if (x.length) Plotly.newPlot(curves, [{ type: "scatter", mode: "lines", x, y: nll, name: "NLL", line: { color: look(0).color } }, { type: "scatter", mode: "lines", x, y: accuracy, name: "accuracy", yaxis: "y2", line: { color: look(1).color, dash: "dash" } }], layout({ height: 280, margin: { l: 44, r: 44, t: 8, b: 36 }, xaxis: { title: { text: "epoch" } }, yaxis2: { ...axisLook(), overlaying: "y", side: "right", showgrid: false } }), CONFIG);
+  if (x.length) plotly.then(() => Plotly.newPlot(curves, [{ type: "scatter", mode: "lines", x, y: nll, name: "NLL", line: { color: look(0).color } }, { type: "scatter", mode: "lines", x, y: accuracy, name: "accuracy", yaxis: "y2", line: { color: look(1).color, dash: "dash" } }], layout({ height: 280, margin: { l: 44, r: 44, t: 8, b: 36 }, xaxis: { title: { text: "epoch" } }, yaxis2: { ...axisLook(), overlaying: "y", side: "right", showgrid: false } }), CONFIG));
   else curves.append(h("p", { class: "quiet" }, "It has no epochs to show."));
   const found = binsOf(i);
-  if (found.count.some((n) => n > 0)) Plotly.newPlot(bins, reliabilityTraces({ row: c.arm[i], seeds: 1, width: found }, "width", false), layout({ height: 280, margin: { l: 44, r: 8, t: 8, b: 36 }, barmode: "overlay", showlegend: false, xaxis: { range: [0, 1], title: { text: "confidence" } }, yaxis: { range: [0, 1], title: { text: "accuracy" } } }), CONFIG);
+  if (found.count.some((n) => n > 0)) plotly.then(() => Plotly.newPlot(bins, reliabilityTraces({ row: c.arm[i], seeds: 1, width: found }, "width", false), layout({ height: 280, margin: { l: 44, r: 8, t: 8, b: 36 }, barmode: "overlay", showlegend: false, xaxis: { range: [0, 1], title: { text: "confidence" } }, yaxis: { range: [0, 1], title: { text: "accuracy" } } }), CONFIG));
   else bins.append(h("p", { class: "quiet" }, "It has no predictions to show."));
   if (scroll) detail.scrollIntoView({ block: "nearest" });
   fillTrials();
@@ -563,7 +572,7 @@ themeButton(document.getElementById("theme"), () => { if (started) { redraw(); i
 document.getElementById("print").addEventListener("click", () => window.print());
 document.querySelector("#selection button").addEventListener("click", () => select([]));
 let before = null;
-window.addEventListener("beforeprint", () => { before = theme(); document.documentElement.dataset.theme = "light"; for (const entry of figures) entry.draw(); });
+window.addEventListener("beforeprint", () => { before = theme(); document.documentElement.dataset.theme = "light"; if (window.Plotly) for (const entry of figures) entry.draw(); });
 window.addEventListener("afterprint", () => { document.documentElement.dataset.theme = before; redraw(); });
 
 if (LIVE) {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pilotstudy import arms
-from pilotstudy.results import validation_figures
+from pilotstudy.results import TrialTable, validation_figures
 from pilotstudy.runs import Run
 from pilotstudy.search import ArmSearch
 from pilotstudy.spec import Study, Trial, trial
@@ -32,13 +32,23 @@ class Item:
     reused: bool = False
     retries: int = 0
     result: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, float] | None = None  # what the search may see of it
 
     @property
     def name(self) -> str:
         return f"{self.phase} {self.arm} {self.number}"
 
-    def figures(self) -> dict[str, float] | None:
-        return validation_figures(self.result.get("evaluations", []))
+    @property
+    def ended(self) -> bool:
+        return self.status not in ("waiting", "running")
+
+    def conclude(self, result: dict[str, Any]) -> None:
+        self.status, self.result = result["status"], result
+        self.figures = validation_figures(result.get("evaluations", []))
+
+    def slim(self) -> None:
+        """Leaves of the result what is asked for later: there may be thousands."""
+        self.result = {name: value for name, value in self.result.items() if name in ("error", "moves")}
 
 
 def with_settings(study: Study, arm: str, settings: dict[str, Any], seed: int) -> Trial:
@@ -62,6 +72,7 @@ def counts(study: Study) -> dict[Phase, int]:
 class Director:
     def __init__(self, study: Study, run: Run, fingerprint: str):
         self.study, self.run, self.fingerprint = study, run, fingerprint
+        self._table = TrialTable(run.files)
         self.items: list[Item] = []
         self.running: dict[str, Item] = {}  # by key: the item whose trial is under way
         self.total = sum(counts(study).values())
@@ -107,7 +118,7 @@ class Director:
                     seeded = with_settings(self.study, arm, settings, self.study.seeds[0])
                     item = self._item("search", arm, number, seeded)
                 yield item
-        while any(item.status in ("waiting", "running") for item in self.items if item.phase == "search"):
+        while any(not item.ended for item in self.items if item.phase == "search"):
             yield None
         for arm, search in self.searches.items():
             best = search.best()
@@ -160,13 +171,17 @@ class Director:
                 self._conclude(item, result)
 
     def _conclude(self, item: Item, result: dict[str, Any]) -> None:
-        item.status, item.result = result["status"], result
+        item.conclude(result)
         if item.phase == "search":
             stopped = result["status"] == "stopped"
-            figures = item.figures() if result["status"] == "finished" else None
+            figures = item.figures if result["status"] == "finished" else None
             self.searches[item.arm].learn(item.number, figures, stopped_early=stopped)
 
     def best(self, arm: str) -> Item | None:
         """The item with the lowest validation NLL of an arm so far, for the screen."""
-        known = [(f["nll"], i) for i, item in enumerate(self.items) if item.arm == arm and (f := item.figures())]
+        known = [(item.figures["nll"], i) for i, item in enumerate(self.items) if item.arm == arm and item.figures]
         return self.items[min(known)[1]] if known else None
+
+    def save(self) -> None:
+        """Writes the table of all trials."""
+        self._table.save(self.items)

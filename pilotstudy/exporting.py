@@ -27,7 +27,7 @@ def export(run: Run, folder: Path) -> int:
         "provenance.json": json.dumps({name: value for name, value in frozen.items() if name != "study"}, indent=1)
         + "\n",
         "results.csv": report.csv(summary(results)),
-        "optimism.csv": report.csv(optimism(results)),
+        "optimism.csv": report.csv(optimism(results.trials.to_pylist())),
         "ensembles.csv": report.csv(evidence.ensembles(run)),
         "claims.csv": report.csv(claims.rows(claims.judge_all(run))),
         "table.tex": tabulate.as_latex(table) + "\n",

@@ -82,6 +82,7 @@ class RunFiles:
         self.trials = folder / "trials.parquet"
         self.results = folder / "results"
         self.epochs = folder / "epochs"
+        self.all_epochs = folder / "epochs.parquet"  # the same rows, of all trials, once a run has ended
         self.predictions = folder / "predictions"
         self.proposals = folder / "search"
         self.checkpoints = folder / "checkpoints"  # of trials that are under way

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 from scipy.special import log_softmax, xlogy
 
 Array = NDArray[np.float64]
@@ -103,6 +102,8 @@ def brier_decomposition(probabilities: Array, labels: Labels) -> tuple[float, fl
         p = probabilities[:, k]
         values, index, count = np.unique(p, return_inverse=True, return_counts=True)
         means = np.bincount(index, y, minlength=len(values)) / count
+        from scipy.optimize import isotonic_regression  # slow to import, and not needed by most
+
         recalibrated = isotonic_regression(means, weights=count.astype(float)).x[index]
         base = y.mean()
         score, best, constant = (np.square(f - y).mean() for f in (p, recalibrated, base))

@@ -1,17 +1,18 @@
 """A run's results: the table of its trials, what it says of each arm, and the way in for Python."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from pilotstudy import tables
-from pilotstudy.files import RunFiles, source
+from pilotstudy.files import RunFiles
 from pilotstudy.spec import Objective
 
 if TYPE_CHECKING:
@@ -75,7 +76,31 @@ TRIALS = pa.schema(
 )
 
 
-def save_trials(files: RunFiles, items: "Iterable[Item]") -> None:
+KEY = pa.field("key", pa.string())
+EPOCHS = tables.EPOCHS.append(KEY)
+
+
+class TrialTable:
+    """The table of all trials while a study runs. What has ended is kept as Arrow: 2 kB a trial, not 50."""
+
+    def __init__(self, files: RunFiles):
+        self.files = files
+        self._ended = TRIALS.empty_table()
+        self._places: dict[str, int] = {}  # of items in it
+
+    def save(self, items: "Sequence[Item]") -> None:
+        known = [item for item in items if item.name not in self._places and item.ended]
+        self._ended = pa.concat_tables([self._ended, rows_of(known)]).combine_chunks()
+        for item in known:
+            self._places[item.name] = len(self._places)
+            item.slim()
+        open_ = [item for item in items if item.name not in self._places]
+        places = self._places | {item.name: len(self._places) + n for n, item in enumerate(open_)}
+        table = pa.concat_tables([self._ended, rows_of(open_)])
+        tables.save(self.files.trials, table.take(pa.array([places[item.name] for item in items], pa.int64())))
+
+
+def rows_of(items: "Iterable[Item]") -> pa.Table:
     rows = [
         {
             "phase": item.phase,
@@ -94,7 +119,13 @@ def save_trials(files: RunFiles, items: "Iterable[Item]") -> None:
         }
         for item in items
     ]
-    tables.save(files.trials, pa.Table.from_pylist(rows, schema=TRIALS))
+    return pa.Table.from_pylist(rows, schema=TRIALS)
+
+
+def gather_epochs(files: RunFiles, keys: Iterable[str]) -> None:
+    """The epochs of trials that will never run again, in one file: thousands of small ones take seconds to read."""
+    found = Results(files).epochs
+    tables.save(files.all_epochs, found.filter(pc.is_in(found["key"], pa.array(sorted(keys), KEY.type))))
 
 
 @dataclass(frozen=True)
@@ -108,7 +139,7 @@ class Results:
         """A row for each place in the plan; two places with the same key are the same trial."""
         if not self.files.trials.exists():
             return TRIALS.empty_table()
-        return pq.read_table(source(self.files.trials), schema=TRIALS)  # what an earlier version lacks is null
+        return tables.read(self.files.trials, TRIALS)
 
     @property
     def evaluations(self) -> pa.Table:
@@ -123,20 +154,29 @@ class Results:
     @property
     def epochs(self) -> pa.Table:
         """A row for each trial (`key`) and epoch."""
-        return self._parts(self.files.epochs, tables.EPOCHS)
+        gathered = (
+            tables.read(self.files.all_epochs, EPOCHS) if self.files.all_epochs.exists() else EPOCHS.empty_table()
+        )
+        known = set(gathered["key"].unique().to_pylist())
+        rest = self._parts(self.files.epochs, EPOCHS, lambda key: key not in known)
+        return pa.concat_tables([gathered, rest]).sort_by([("key", "ascending"), ("epoch", "ascending")])
 
     @property
     def predictions(self) -> pa.Table:
         """A row for each trial (`key`), epoch, mode, split and image, with its logits. Large."""
-        return self._parts(self.files.predictions, tables.PREDICTIONS)
+        return self._parts(self.files.predictions, tables.PREDICTIONS.append(KEY))
 
     @staticmethod
-    def _parts(folder: Path, schema: pa.Schema) -> pa.Table:
-        parts = []
-        for path in sorted(folder.glob("*.parquet")):
-            table = pq.read_table(source(path), schema=schema)
-            parts.append(table.append_column("key", pa.array([path.stem] * len(table), pa.string())))
-        return pa.concat_tables(parts) if parts else schema.append(pa.field("key", pa.string())).empty_table()
+    def _parts(folder: Path, schema: pa.Schema, wanted: Callable[[str], bool] = lambda key: True) -> pa.Table:
+        """The small files of a folder, each with its key; several at once, for a store may be far away."""
+
+        def part(path: Path) -> pa.Table:
+            table = tables.read(path, schema.remove(schema.get_field_index("key")))
+            return table.append_column(KEY, pa.array([path.stem] * len(table), KEY.type))
+
+        with ThreadPoolExecutor(8) as pool:
+            parts = list(pool.map(part, sorted(path for path in folder.glob("*.parquet") if wanted(path.stem))))
+        return pa.concat_tables([schema.empty_table(), *parts])
 
 
 def load(run: "str | Path") -> Results:
@@ -174,10 +214,10 @@ def spread(name: str, values: Sequence[float]) -> dict[str, float | None]:
     return {name: fmean(values), f"{name}_sd": stdev(values) if len(values) > 1 else None}
 
 
-def optimism(results: Results, objective: str = "nll") -> list[dict[str, Any]]:
+def optimism(trials: Iterable[Mapping[str, Any]], objective: str = "nll") -> list[dict[str, Any]]:
     """For each searched arm: its best validation figure, that of the same settings on fresh seeds, and the gap."""
     by_arm: dict[str, dict[str, list[float]]] = {}
-    for row in results.trials.to_pylist():
+    for row in trials:
         figures = validation_figures(row["evaluations"])
         if figures:
             by_arm.setdefault(row["arm"], {}).setdefault(row["phase"], []).append(figures[objective])

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pilotstudy.data.prepared import load
-from pilotstudy.director import Director
+from pilotstudy.director import FINAL, Director
 from pilotstudy.errors import InputError, InterruptedRunError, NotDoneError
 from pilotstudy.progress import message
-from pilotstudy.results import save_trials
+from pilotstudy.results import gather_epochs
 from pilotstudy.runs import Run
 from pilotstudy.spec import Study, trial
 
@@ -33,9 +33,10 @@ def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time
         director = Director(study, run, data.fingerprint)
         run.freeze(study, asdict(options), data.fingerprint)
         if director.all_done():
-            save_trials(run.files, director.items)
+            director.save()
         else:
             run_all(director, data, options, quiet, time_budget)
+        gather_epochs(run.files, {item.key for item in director.items if item.status in FINAL})
         reused = sum(item.reused for item in director.items)
         if reused:
             message(f"{reused} of {director.total} trials were there already and were not repeated")

@@ -46,7 +46,7 @@ class Screen:
         _, started, _ = self.running.pop(item.key, (item, time.monotonic(), {}))
         self.ended_now += 1
         if self._live is None:
-            figures = item.figures()
+            figures = item.figures
             what = f"validation nll {figures['nll']:.4f} accuracy {figures['accuracy']:.4f}" if figures else item.status
             note = f" ({item.result['error']})" if item.status == "failed" else ""
             seconds = time.monotonic() - started
@@ -55,7 +55,7 @@ class Screen:
             )
 
     def done(self) -> int:
-        return sum(item.status not in ("waiting", "running") for item in self.director.items)
+        return sum(item.ended for item in self.director.items)
 
     def remaining(self) -> str:
         """When the study will end, if trials go on as they have."""
@@ -74,7 +74,7 @@ class Screen:
         heads = []
         for phase, number in counts(self.director.study).items():
             of_phase = [item for item in items if item.phase == phase]
-            done = sum(item.status not in ("waiting", "running") for item in of_phase)
+            done = sum(item.ended for item in of_phase)
             failed = sum(item.status in ("failed", "diverged") for item in of_phase)
             if number:
                 heads.append(f"{phase} {done}/{number}" + (f" ({failed} failed)" if failed else ""))
@@ -83,9 +83,8 @@ class Screen:
         table = Table("arm", "best validation nll", "accuracy", "ece", "from", box=None)
         for arm in self.director.study.arms:
             best = self.director.best(arm)
-            figures = best.figures() if best else None
-            if best and figures:
-                cells = (f"{figures[name]:.4f}" for name in ("nll", "accuracy", "ece"))
+            if best and best.figures:
+                cells = (f"{best.figures[name]:.4f}" for name in ("nll", "accuracy", "ece"))
                 table.add_row(arm, *cells, f"{best.phase} {best.number}")
         lines = [
             f"  {item.name}: epoch {int(result.get('epoch', 0))}/{item.trial.training.epochs}"

@@ -13,7 +13,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import StudyDirection
 from optuna.trial import TrialState, create_trial
 
-from pilotstudy.arms import Choice, Space
+from pilotstudy.arms import Choice, Space, widened
 from pilotstudy.spec import Search
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -22,15 +22,13 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 def distributions(space: Space, start: Mapping[str, Any]) -> dict[str, BaseDistribution]:
     """Optuna's form of a space, made wide enough to hold the settings that the search starts from."""
     found: dict[str, BaseDistribution] = {}
-    for name, choice in space.items():
+    for name, choice in widened(space, start).items():
         if isinstance(choice, Choice):
-            found[name] = CategoricalDistribution(tuple(dict.fromkeys((*choice.options, start[name]))))
-            continue
-        low, high = min(choice.low, start[name]), max(choice.high, start[name])
-        if choice.whole:
-            found[name] = IntDistribution(int(low), int(high), log=choice.log)
+            found[name] = CategoricalDistribution(choice.options)
+        elif choice.whole:
+            found[name] = IntDistribution(int(choice.low), int(choice.high), log=choice.log)
         else:
-            found[name] = FloatDistribution(low, high, log=choice.log and low > 0)
+            found[name] = FloatDistribution(choice.low, choice.high, log=choice.log)
     return found
 
 

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
-from scipy.optimize import brentq
 
 from pilotstudy import metrics
 from pilotstudy.metrics import Array, Labels
@@ -196,6 +195,8 @@ class Estimate:
     @cached_property
     def p(self) -> float:
         """The level at which the interval just touches 0."""
+        from scipy.optimize import brentq  # slow to import
+
         size, smallest = abs(self.value), 1e-12
         if size == 0 or (self.points_variance == 0 and not any(variance > 0 for variance, _ in self.of_seeds)):
             return float(size == 0)

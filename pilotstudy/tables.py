@@ -99,9 +99,21 @@ def save(path: Path, table: pa.Table) -> None:
     write(path, lambda file: pq.write_table(table, file, compression="zstd"))
 
 
+def read(path: Path, schema: pa.Schema | None = None) -> pa.Table:
+    """A file's table; with a schema, just its columns: what an earlier version lacks is null."""
+    with pq.ParquetFile(source(path)) as file:  # not `read_table`, which imports half of pyarrow, and pandas with it
+        table = file.read()
+    if schema is None:
+        return table
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(schema.names).cast(schema)
+
+
 def load_predictions(path: Path) -> list[Predictions]:
     """What `predictions` made a table of."""
-    table = pq.read_table(source(path))
+    table = read(path)
     codes = [table[name].combine_chunks() for name in ("at", "mode", "split")]
     known = [column.dictionary.to_pylist() for column in codes]
     found = np.stack([column.indices.to_numpy() for column in codes], 1)

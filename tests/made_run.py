@@ -18,13 +18,13 @@ from pilotstudy import arms, metrics, spec, tables
 from pilotstudy.director import Director, Item
 from pilotstudy.evaluation import evaluate, reliability
 from pilotstudy.files import write
-from pilotstudy.results import METRICS, save_trials
+from pilotstudy.results import METRICS, gather_epochs
 from pilotstudy.runs import Run
 from pilotstudy.tables import Predictions
 
 FINGERPRINT = "ab" * 32
 # How much too sure of itself an arm is at its last epoch, and how good.
-SHARPNESS = {"vanilla": 3.0, "dropout": 1.4, "l2": 2.8, "pilot-a-aug": 1.3, "pilot-a-drop": 1.0, "batchnorm": 3.2}
+SHARPNESS = {"vanilla": 3.0, "dropout": 1.4, "l2": 2.6, "pilot-a-aug": 1.3, "pilot-a-drop": 1.0, "batchnorm": 3.2}
 SKILL = {"pilot-a-aug": 0.1, "pilot-a-drop": -0.6, "data-aug": 0.05}
 
 
@@ -68,11 +68,11 @@ class Maker:
             full = {"trial": item.trial.model_dump(), "fingerprint": FINGERPRINT, "evaluations": []} | result
             write_quickly(self.run.files.trial(item.key).result, json.dumps(full).encode())
             self.director.conclude(item.key, full)
-        save_trials(self.run.files, self.director.items)
+        self.director.save()
         return self.run
 
     def logits(self, item: Item, mode: str, quality: float) -> np.ndarray:
-        seed = zlib.crc32(f"{item.key}{mode}".encode())
+        seed = zlib.crc32(f"{item.name} {item.trial.seed} {mode}".encode())  # the key depends on our code
         random = np.random.default_rng(seed)
         own = 0.3 * random.normal() * 0.1 + self.skill.get(item.arm, 0.0)
         logits = self.difficulty + 0.6 * random.normal(size=self.difficulty.shape)
@@ -81,7 +81,7 @@ class Maker:
         return (logits * sharp).astype(np.float32)
 
     def finish(self, item: Item, keep: bool) -> dict[str, Any]:
-        random = np.random.default_rng(zlib.crc32(item.key.encode()))
+        random = np.random.default_rng(zlib.crc32(f"{item.name} {item.trial.seed}".encode()))
         epochs = self.study.training.epochs
         quality = 0.0 if item.phase != "search" else float(0.2 * random.normal())
         found = []
@@ -182,10 +182,9 @@ def large(folder: Path, trials: int = 3000, epochs: int = 30) -> Run:
         full = {"trial": item.trial.model_dump(), "fingerprint": FINGERPRINT} | result
         write_quickly(maker.run.files.trial(item.key).result, json.dumps(full).encode())
         maker.director.running.pop(item.key)
-        item.status, item.result = "finished", full
-        if item.phase == "search":
-            maker.director.searches[item.arm].learn(item.number, item.figures())
-    save_trials(maker.run.files, maker.director.items)
+        maker.director._conclude(item, full)
+    maker.director.save()
+    gather_epochs(maker.run.files, {item.key for item in maker.director.items})
     return maker.run
 
 

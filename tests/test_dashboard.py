@@ -17,7 +17,6 @@ from pilotstudy import spec
 from pilotstudy.dashboard import data, page, trials
 from pilotstudy.dashboard.live import server
 from pilotstudy.director import Director
-from pilotstudy.results import save_trials
 
 sys.path.insert(0, str(Path(__file__).parent / "cluster"))
 import chaos
@@ -59,7 +58,7 @@ def test_a_resumed_run_gives_the_same_page(tmp_path):
     before = data.page_data(maker.make())
     resumed = Director(maker.study, maker.run, FINGERPRINT)
     assert resumed.all_done()
-    save_trials(maker.run.files, resumed.items)
+    resumed.save()
     after = data.page_data(maker.run)
     for found in before, after:
         found["trials"]["columns"].pop("reused")
@@ -93,7 +92,7 @@ def test_packed_numbers_come_back():
     import numpy as np
 
     several = [np.array([1.0, 2.5, np.nan, 4.0]), np.zeros(0), np.array([1e6, 3.0])]  # one gone wild, one without any
-    packed = trials.packed(several)
+    packed = trials.packed(np.concatenate(several), [len(one) for one in several])
     steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2")
     assert steps[2] == 65535
     back = packed["low"][0] + steps[[0, 1, 3]] / 65534 * (packed["high"][0] - packed["low"][0])

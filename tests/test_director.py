@@ -8,7 +8,7 @@ import pytest
 
 from pilotstudy import arms, spec
 from pilotstudy.director import Director, confirm_seeds, counts
-from pilotstudy.results import Results, optimism, save_trials, summary
+from pilotstudy.results import Results, gather_epochs, optimism, summary
 from pilotstudy.runs import Run
 from pilotstudy.search import ArmSearch
 from pilotstudy.trial import TrialRun
@@ -42,7 +42,7 @@ def conduct(plan: Director, data, most: int = 10_000) -> int:
 
 def outcome(plan: Director) -> list:
     return [
-        (i.phase, i.arm, i.number, i.trial.seed, i.trial.settings, i.status, i.result["evaluations"])
+        (i.phase, i.arm, i.number, i.trial.seed, i.trial.settings, i.status, plan.run.result(i.key)["evaluations"])
         for i in plan.items
     ]
 
@@ -65,7 +65,7 @@ def test_the_phases(whole):
         assert len(searched) == 4
         assert searched[0].trial.settings == study.arms[arm]  # the paper's settings are the first point
         assert searched[0].reused  # and have run as an arm already
-        best = min(searched, key=lambda item: item.figures()["nll"])
+        best = min(searched, key=lambda item: item.figures["nll"])
         confirmed = [item for item in whole.items if (item.phase, item.arm) == ("confirm", arm)]
         assert [item.trial.seed for item in confirmed] == [2, 3]
         assert all(item.trial.settings == best.trial.settings for item in confirmed)
@@ -115,10 +115,11 @@ def test_test_data_guide_nothing(whole, squares, tmp_path):
     def choices(plan: Director) -> list:
         return [
             (
-                (i.phase, i.arm, i.number, i.trial.seed, i.trial.settings, i.result["best_epoch"], i.figures()),
-                [row["temperature"] for row in i.result["evaluations"]],
+                (i.phase, i.arm, i.number, i.trial.seed, i.trial.settings, found["best_epoch"], i.figures),
+                [row["temperature"] for row in found["evaluations"]],
             )
             for i in plan.items
+            if (found := plan.run.result(i.key))
         ]
 
     assert choices(plan) == choices(whole)
@@ -173,7 +174,7 @@ def test_proposals_come_from_the_whole_space():
 
 
 def test_results(whole):
-    save_trials(whole.run.files, whole.items)
+    whole.save()
     results = Results(whole.run.files)
     assert results.trials.num_rows == 18
     rows = {(row["arm"], row["mode"], row["phase"], row["at"]): row for row in summary(results)}
@@ -182,17 +183,22 @@ def test_results(whole):
         evaluation["nll"]
         for item in whole.items
         if (item.phase, item.arm) == ("arms", "vanilla")
-        for evaluation in item.result["evaluations"]
+        for evaluation in whole.run.result(item.key)["evaluations"]
         if (evaluation["at"], evaluation["split"], evaluation["scaled"]) == ("last", "test", False)
     ]
     assert vanilla["seeds"] == 2
     assert vanilla["nll"] == pytest.approx(np.mean(values))
     assert vanilla["nll_sd"] == pytest.approx(np.std(values, ddof=1))
     assert ("dropout", "mc", "confirm", "best") in rows
-    gap = {row["arm"]: row for row in optimism(results)}["dropout"]
+    gap = {row["arm"]: row for row in optimism(results.trials.to_pylist())}["dropout"]
     assert gap["optimism"] == pytest.approx(gap["confirmed"] - gap["search"])
     assert len(set(results.epochs["key"].to_pylist())) == 16
     assert results.epochs.num_rows == 16 * 2
+    before = results.epochs
+    whole.save()  # what has ended is in memory as Arrow by now
+    assert results.trials.num_rows == 18
+    gather_epochs(whole.run.files, {item.key for item in whole.items[:5]})
+    assert results.epochs == before  # some from the gathered file, the rest from their own
     test = results.predictions.to_pandas().query("split == 'test' and mode == 'point' and at == 'last'")
     assert len(test) == 16 * 120
 

@@ -50,6 +50,18 @@ class Choice:
 Space = Mapping[str, Range | Choice]
 
 
+def widened(space: Space, start: Mapping[str, Any]) -> Space:
+    """The space, made wide enough to hold the settings that a search starts from."""
+    found: dict[str, Range | Choice] = {}
+    for name, choice in space.items():
+        if isinstance(choice, Choice):
+            found[name] = Choice(tuple(dict.fromkeys((*choice.options, start[name]))))
+        else:
+            low, high = min(choice.low, start[name]), max(choice.high, start[name])
+            found[name] = Range(low, high, choice.log and (choice.whole or low > 0), choice.whole)
+    return found
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What an arm may need to know of the data: one example [1, C, H, W] and how the inputs were scaled."""

@@ -22,7 +22,7 @@ def print_results(run: "Run", form: str) -> None:
     results = Results(run.files)
     rows = summary(results)
     if form == "json":
-        print(json.dumps({"results": rows, "optimism": optimism(results)}))
+        print(json.dumps({"results": rows, "optimism": optimism(results.trials.to_pylist())}))
     elif form == "csv":
         print(report.csv(rows), end="")
     elif form == "parquet":
@@ -31,7 +31,7 @@ def print_results(run: "Run", form: str) -> None:
 
         pq.write_table(pa.Table.from_pylist(rows), pa.PythonFile(sys.stdout.buffer, "w"))
     else:
-        print(report.results_text(rows, optimism(results)))
+        print(report.results_text(rows, optimism(results.trials.to_pylist())))
 
 
 @app.command()

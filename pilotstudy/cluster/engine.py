@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from pilotstudy import results
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.director import Director, Item
 from pilotstudy.errors import InputError, StorageError
@@ -290,7 +289,7 @@ class StudySearcher(Searcher):
         self.director.conclude(item.key, result, item.retries)
         self.screen.ended(item)
         if time.monotonic() - self._written > TABLE_SECONDS:
-            results.save_trials(self.director.run.files, self.director.items)
+            self.director.save()
             self._written = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -345,6 +344,15 @@ class ByArm(FIFOScheduler):
         asha = self._of(trial)
         if asha is not None and "validation_nll" in result:
             asha.on_trial_complete(tune_controller, trial, result)
+
+
+class Forget(tune.Callback):
+    """Tune keeps statistics of every figure of every trial to the end of a study; nobody asks it for them."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        trial.run_metadata.metric_analysis.clear()
+        trial.run_metadata.metric_n_steps.clear()
+        trial.run_metadata.last_result = {}
 
 
 class Stopper(tune.Stopper):
@@ -412,13 +420,14 @@ def execute(
                     storage_path=scratch,
                     verbose=0,
                     stop=stopper,
+                    callbacks=[Forget()],
                     failure_config=tune.FailureConfig(max_failures=MOST_FAILURES),
                 ),
             ).fit()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        results.save_trials(files, director.items)
+        director.save()
     if searcher.error:
         raise searcher.error
     return searcher.stopping

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import optuna
 
-from pilotstudy import arms, claims, evidence, metrics, paper, report, search, statistics, tabulate
+from pilotstudy import arms, claims, evidence, metrics, paper, report, statistics, tabulate
 from pilotstudy.dashboard.trials import Curves, rounded, training, trial_columns
 from pilotstudy.director import PHASES
 from pilotstudy.errors import InputError
+from pilotstudy.importance import importance
 from pilotstudy.results import Results, optimism, validation_figures
 from pilotstudy.runs import Run, overview, progress_of
 from pilotstudy.spec import Study
@@ -22,7 +22,6 @@ from pilotstudy.statements import Row
 
 ENTROPY_BINS = 25
 COVERAGE_STEPS = 50
-MOST_FOR_IMPORTANCE = 500  # trials, evenly taken; Optuna copies every one of them several times
 RESAMPLES = 1000  # for the page's intervals
 
 
@@ -31,13 +30,13 @@ def page_data(run: Run) -> dict[str, Any]:
     study, results = run.study(), Results(run.files)
     trials = in_order(study, results.trials.to_pylist())
     stored = evidence.read(run)
-    curves = Curves(run, [trial["key"] for trial in trials])
+    curves = Curves(results)
     return {
         "run": overview(run) | {"title": study.title, "phases": progress_of(run)},
         "answer": answer(run, study, stored),
         "table": table(run, study, stored),
         "calibration": calibration(run, study, stored),
-        "search": searches(study, trials, results),
+        "search": searches(study, trials),
         "training": training(study, trials, curves),
         "trials": trial_columns(study, trials, curves),
         "made": how_it_was_made(run, study),
@@ -220,7 +219,7 @@ def risk_coverage(points: Sequence[statistics.Points]) -> list[float]:
 # The search
 
 
-def searches(study: Study, trials: Sequence[dict[str, Any]], results: Results) -> dict[str, Any]:
+def searches(study: Study, trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """For each searched arm: its parameters, what matters for reaching the best, the paper's settings, the winner."""
     found: dict[str, Any] = {}
     options = study.search
@@ -238,41 +237,28 @@ def searches(study: Study, trials: Sequence[dict[str, Any]], results: Results) -
             ],
             "paper": next((i for i in at if trials[i]["number"] == 0), None),
             "confirmed": winner,
-            "importance": importance(study, arm, [trials[i] for i in at]),
+            "importance": importances(study, arm, [trials[i] for i in at]),
         }
     objectives = list(options.objectives) if options else []
     return {
         "arms": found,
         "objectives": objectives,
         "floor": options.accuracy_floor if options else 0,
-        "optimism": rounded(optimism(results, objectives[0])) if objectives else [],
+        "optimism": rounded(optimism(trials, objectives[0])) if objectives else [],
     }
 
 
-def importance(study: Study, arm: str, trials: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """PED-ANOVA: for each objective of the search, how much each parameter matters for reaching the best trials."""
-    distributions = search.distributions(arms.get(arm).space, study.arms[arm])
+def importances(study: Study, arm: str, trials: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """For each objective of the search, how much each parameter matters for reaching the best trials."""
+    space = arms.widened(arms.get(arm).space, study.arms[arm])
+    known = [(json.loads(t["settings"]), figures) for t in trials if (figures := validation_figures(t["evaluations"]))]
+    if len(known) < 4:
+        return {}
     found: dict[str, dict[str, float]] = {}
     for objective in study.search.objectives if study.search else ():
-        optuna_study = optuna.create_study(direction="maximize" if objective == "accuracy" else "minimize")
-        for trial in trials[:: 1 + len(trials) // MOST_FOR_IMPORTANCE]:
-            figures = validation_figures(trial["evaluations"])
-            if figures:
-                settings = json.loads(trial["settings"])
-                params = {name: settings[name] for name in distributions}
-                optuna_study.add_trial(
-                    optuna.trial.create_trial(params=params, distributions=distributions, value=figures[objective])
-                )
-        if len(optuna_study.trials) < 4:
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-            try:
-                scores = optuna.importance.get_param_importances(optuna_study, evaluator=evaluator)
-            except (ValueError, RuntimeError):  # too few different trials
-                continue
-        found[objective] = {name: round(float(score), 4) for name, score in scores.items()}
+        sign = -1 if objective == "accuracy" else 1
+        losses = np.array([sign * figures[objective] for _, figures in known])
+        found[objective] = rounded(importance(space, [settings for settings, _ in known], losses), 4)
     return found
 
 

@@ -4,18 +4,15 @@ import base64
 import json
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from pilotstudy import metrics, tables, tabulate
-from pilotstudy.files import is_remote
+from pilotstudy import metrics, tabulate
 from pilotstudy.metrics import Array
-from pilotstudy.results import OBJECTIVES, validation_figures
-from pilotstudy.runs import Run
+from pilotstudy.results import OBJECTIVES, Results, validation_figures
 from pilotstudy.spec import Study
 from pilotstudy.statements import Row
 
@@ -36,30 +33,18 @@ def rounded(value: Any, digits: int = 5) -> Any:
 
 
 class Curves:
-    """The epochs of all trials, read together: thousands of small files would take long one by one."""
+    """The epochs of all trials, by key."""
 
-    def __init__(self, run: Run, keys: Sequence[str]):
-        folder: Any = run.files.epochs
-        store = folder.fs if is_remote(folder) else None
-        there = {path.stem: path.path if store else str(path) for path in folder.glob("*.parquet")}
-        paths = sorted({there[key] for key in keys if key in there})
-        self.of: dict[str, slice] = {}
-        self.columns: dict[str, Array] = {}
-        self._layers: Any = None
-        if not paths:
-            return
-        names = [*dict.fromkeys(("epoch", *CURVES, *LEARNING, *DGM))]
-        wanted = [*names, "imputation_error", "__filename"]
-        small = ds.ParquetFragmentScanOptions(pre_buffer=False)  # thousands of small files: nothing to read ahead
-        form = ds.ParquetFileFormat(default_fragment_scan_options=small)
-        found = ds.dataset(paths, schema=tables.EPOCHS, format=form, filesystem=store).to_table(columns=wanted)
-        file = found["__filename"].combine_chunks().dictionary_encode()
-        starts = np.flatnonzero(np.r_[True, np.diff(file.indices.to_numpy()) != 0])
-        for start, end in zip(starts, [*starts[1:], len(found)], strict=True):
-            key = Path(found["__filename"][int(start)].as_py()).stem
-            self.of[key] = slice(int(start), int(end))
-        self.columns = {name: found[name].to_numpy().astype(float) for name in names}
+    def __init__(self, results: Results):
+        found = results.epochs
+        self.columns: dict[str, Array] = {
+            name: found[name].to_numpy().astype(float) for name in dict.fromkeys((*LEARNING, *DGM))
+        }
         self._layers = found["imputation_error"]
+        keys = found["key"].combine_chunks().dictionary_encode()
+        starts = np.flatnonzero(np.diff(keys.indices.to_numpy(), prepend=-1))  # a trial's rows lie together
+        names = keys.dictionary.to_pylist()
+        self.of = {names[keys.indices[a].as_py()]: slice(a, b) for a, b in pairwise([*starts.tolist(), len(found)])}
 
     def layers(self, key: str) -> list[list[float] | None]:
         """The imputation error of each layer, by epoch."""
@@ -153,27 +138,31 @@ def trial_columns(study: Study, trials: Sequence[dict[str, Any]], curves: Curves
     }
     columns["seconds"] = [trial["training_seconds"] and round(trial["training_seconds"], 1) for trial in trials]
     columns |= {name: [rounded(figure.get(name), 4) for figure in figures] for name in OBJECTIVES}
-    lengths = [curves.of[t["key"]].stop - curves.of[t["key"]].start if t["key"] in curves.of else 0 for t in trials]
+    spans = [curves.of.get(trial["key"], slice(0, 0)) for trial in trials]
+    lengths = [span.stop - span.start for span in spans]
+    rows = np.concatenate([np.zeros(0, int), *(np.arange(span.start, span.stop) for span in spans)])
     return {
         "columns": columns,
         "settings": {name: [rounded(one.get(name), 4) for one in settings] for name in names},
         "lengths": lengths,
-        "curves": {name: packed([curves.get(trial["key"], name) for trial in trials]) for name in CURVES},
+        "curves": {name: packed(curves.columns[name][rows], lengths) for name in CURVES},
         "reliability": packed_bins([trial["reliability"] or [] for trial in trials]),
     }
 
 
-def packed(trials: Sequence[Array]) -> dict[str, Any]:
+def packed(values: Array, lengths: Sequence[int]) -> dict[str, Any]:
     """Each trial's numbers as 16-bit steps between its own extremes; 65535 is none."""
-    lows, highs, steps = [], [], [np.zeros(0, "<u2")]
-    for values in trials:
-        known = values[np.isfinite(values)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-        scaled = np.round((np.clip(values, low, high) - low) / ((high - low) or 1) * 65534)
-        steps.append(np.where(np.isfinite(values), scaled, 65535).astype("<u2"))
-        lows.append(rounded(low))
-        highs.append(rounded(high))
-    return {"low": lows, "high": highs, "data": encode(np.concatenate(steps))}
+    known = np.isfinite(values)
+    trial = np.repeat(np.arange(len(lengths)), lengths)
+    low, high = np.full(len(lengths), np.inf), np.full(len(lengths), -np.inf)
+    np.minimum.at(low, trial[known], values[known])
+    np.maximum.at(high, trial[known], values[known])
+    low, high = np.where(low > high, [[0.0], [1.0]], [low, high])
+    width = np.where(high > low, high - low, 1.0)
+    with np.errstate(invalid="ignore"):
+        scaled = np.round((values - low[trial]) / width[trial] * 65534)
+    steps = np.where(known, scaled, 65535).astype("<u2")
+    return {"low": rounded(low.tolist()), "high": rounded(high.tolist()), "data": encode(steps)}
 
 
 def packed_bins(trials: Sequence[Sequence[dict[str, Any]]]) -> dict[str, str]:
