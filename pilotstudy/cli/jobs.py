@@ -44,6 +44,9 @@ def submit(
     cpus_per_trial: CpusPerTrial = None,
     gpus_per_trial: GpusPerTrial = None,
     data_dir: Annotated[str | None, typer.Option(help="Folder with data sets, as the cluster sees it.")] = None,
+    install: Annotated[
+        bool, typer.Option(help="Nodes install what we need beside Ray, once; needless where they have it (our image).")
+    ] = True,
     follow: Annotated[bool, typer.Option("--follow", help="Show its output until it ends.")] = False,
 ) -> None:
     """Send a study to a cluster and come back at once. The same name again continues the run."""
@@ -52,7 +55,7 @@ def submit(
     loaded = study_with(study, trials, seeds, epochs, train_size, set_)
     options = run_options(loaded, data_dir, cpus_per_trial, gpus_per_trial, concurrency)
     sent = Jobs(address)
-    run = sent.submit(loaded, name or loaded.name, runs_dir, options)
+    run = sent.submit(loaded, name or loaded.name, runs_dir, options, install=install)
     print(run, flush=True)
     if follow:
         show(sent, run)

@@ -6,16 +6,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pilotstudy import report
 from pilotstudy.errors import InputError, PilotstudyError, nearest
-from pilotstudy.files import PACKAGE
+from pilotstudy.files import PACKAGE, is_remote
 from pilotstudy.running import Options
 from pilotstudy.spec import Study
 
 MARK = "pilotstudy"  # in a job's metadata: the run's name
+INSTALL_SECONDS = 3600  # how long a node may take to install what we need
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 
 
@@ -44,30 +46,36 @@ class Jobs:
         with told():
             self.client = JobSubmissionClient(address)
 
-    def submit(self, study: Study, name: str, runs_dir: str, options: Options) -> str:
-        """Sends a study, the package with it; the name of its run. The same name again continues the run."""
+    def submit(self, study: Study, name: str, runs_dir: str, options: Options, *, install: bool = True) -> str:
+        """Sends a study, the package with it; the name of its run. The same name again continues the run.
+
+        `install`: nodes that lack what we need install it, once.
+        """
         if any(row["run"] == name and row["state"] not in ENDED for row in self.rows()):
             raise InputError(f"run {name!r} is at work on this cluster: `pilotstudy logs {name}` shows it")
         kept = {MARK: name, "study": report.toml(study.model_dump()), "runs_dir": runs_dir, "options": dump(options)}
-        return self._send(kept)
+        return self._send(kept | {"install": json.dumps(requirements(cloud=is_remote(runs_dir)) if install else [])})
 
     def resume(self, name: str) -> str:
         """Sends the last job of a run again; what is done is not repeated."""
         kept = self.find(name).metadata or {}
-        return self._send({key: kept[key] for key in (MARK, "study", "runs_dir", "options")})
+        return self._send({key: kept[key] for key in (MARK, "study", "runs_dir", "options", "install")})
 
     def _send(self, kept: dict[str, str]) -> str:
         name = kept[MARK]
         words = ["python", "-m", "pilotstudy", "run", "study.toml", "--name", name, "--runs-dir", kept["runs_dir"]]
         for option, value in json.loads(kept["options"]).items():
             words += [option, str(value)]
+        environment: dict[str, Any] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
+        if packages := json.loads(kept["install"]):
+            environment |= {"pip": packages, "config": {"setup_timeout_seconds": INSTALL_SECONDS}}
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as folder, told():
             (Path(folder) / "study.toml").write_text(kept["study"], "utf-8")
             self.client.submit_job(
                 entrypoint=shlex.join([*words, "--address", "auto"]),
                 submission_id=f"{name}-{time.time_ns() // 1_000_000}",
                 metadata=kept,
-                runtime_env={"working_dir": folder, "py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]},
+                runtime_env=environment | {"working_dir": folder},
             )
         return name
 
@@ -122,6 +130,18 @@ class Jobs:
             self.client.stop_job(job)
             while not self.client.get_job_status(job).is_terminal():
                 time.sleep(0.5)
+
+
+def requirements(*, cloud: bool) -> list[str]:
+    """What we need beside Ray, which a cluster has, and what Ray Tune needs, which it may not have."""
+    from packaging.requirements import Requirement
+
+    def of(package: str, extra: str) -> list[Requirement]:
+        found = [Requirement(text) for text in metadata.requires(package) or ()]
+        return [one for one in found if not one.marker or one.marker.evaluate({"extra": extra})]
+
+    wanted = [*of("pilotstudy", "cloud" if cloud else ""), *of("ray", "tune")]
+    return sorted({f"{one.name}{one.specifier}" for one in wanted if one.name != "ray"})
 
 
 def dump(options: Options) -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,12 @@ class Nodes:
         }
         self.processes: dict[str, subprocess.Popen] = {}
         self.address = ""
+        self.ray = Path(sys.executable).with_name("ray")
 
     def start(self, name: str, *words: str, wrap: tuple[str, ...] = ()) -> None:
         command = [
             *wrap,
-            str(Path(sys.executable).with_name("ray")),
+            str(self.ray),
             "start",
             "--block",
             "--disable-usage-stats",
@@ -92,10 +94,10 @@ class Nodes:
         )
         return "http://" + re.search(r"at (\S+)", done.stdout)[1]
 
-    def pilotstudy(self, *words: object, **changes) -> subprocess.CompletedProcess[str]:
+    def pilotstudy(self, *words: object, timeout: float = 240, **changes) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pilotstudy", *map(str, words)]
         return subprocess.run(
-            command, env=self.environment | changes, capture_output=True, text=True, check=False, timeout=240
+            command, env=self.environment | changes, capture_output=True, text=True, check=False, timeout=timeout
         )
 
 
@@ -159,6 +161,7 @@ def test_jobs_with_a_token(nodes, tmp_path):
     server = nodes.job_server()
     there = ("--address", server)
     words = ("submit", tmp_path / "chaos.toml", "--name", "sent", "--runs-dir", tmp_path / "runs", *there)
+    words = (*words, "--no-install")  # they are there; Ray would copy the whole virtual environment first
     wrong = nodes.pilotstudy("jobs", *there, RAY_AUTH_TOKEN="f" * 32)
     assert wrong.returncode == 2
     assert "refuses the token" in wrong.stderr
@@ -201,3 +204,21 @@ def test_a_folder_that_not_all_nodes_see_is_refused(nodes, tmp_path):
     assert done.returncode == 2
     assert "1 of 2 nodes do not see" in done.stderr
     assert not list((runs / "far").glob("results/*"))
+
+
+def test_a_cluster_needs_only_ray(nodes, tmp_path):
+    """What we need is installed by the job itself. Downloads some GB and takes minutes."""
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", bare], check=True)
+    subprocess.run([bare / "bin" / "pip", "install", "-q", f"ray[default]=={metadata.version('ray')}"], check=True)
+    chaos.prepare(tmp_path)
+    nodes.ray = bare / "bin" / "ray"
+    nodes.head("--num-cpus=2")
+    there = ("--address", nodes.job_server())
+    words = ("submit", tmp_path / "chaos.toml", "--name", "sent", "--runs-dir", tmp_path / "runs", *there)
+    sent = nodes.pilotstudy(*words, "--trials", "0", "--epochs", "2")
+    assert sent.returncode == 0, sent.stderr
+    followed = nodes.pilotstudy("logs", "sent", "--follow", *there, timeout=1500)
+    assert followed.returncode == 0, followed.stdout + followed.stderr
+    assert len(list((tmp_path / "runs" / "sent" / "results").glob("*.json"))) == 6
+    assert not list((bare / "lib").glob("python*/site-packages/torch"))  # it had none, and has none
