@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Dropout", "Noise", "Pilot", "__version__", "load"]
 
+__version__ = "0.1.0"
+
 _HOMES = {
     "Dropout": "pilotstudy.method.noise",
     "Noise": "pilotstudy.method.noise",
@@ -19,10 +21,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Imported on first use, so that the command line starts without torch."""
-    from importlib import import_module, metadata
+    from importlib import import_module
 
-    if name == "__version__":
-        return metadata.version("pilotstudy")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pilotstudy import __version__
 from pilotstudy.errors import InputError, RunLockedError, nearest
 from pilotstudy.files import PACKAGE, RunFiles, place, write
 from pilotstudy.locking import lock_of
@@ -22,7 +23,7 @@ from pilotstudy.spec import Study, Trial
 
 # What decides a trial's numbers: a change in one of these makes its results another version's.
 DECIDING = ("arms", "data/splits.py", "evaluation.py", "method", "metrics.py", "networks.py", "training.py")
-PACKAGES = ("pilotstudy", "torch", "torchvision", "numpy", "scipy", "ray", "optuna", "pyarrow")
+PACKAGES = ("torch", "torchvision", "numpy", "scipy", "ray", "optuna", "pyarrow")
 
 
 @cache
@@ -168,7 +169,7 @@ def progress_of(run: Run) -> list[dict[str, Any]]:
 
 
 def provenance() -> dict[str, Any]:
-    versions: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {"pilotstudy": __version__}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)

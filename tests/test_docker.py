@@ -13,10 +13,12 @@ import pytest
 import yaml
 from compose_spec import PyCompose
 
+from pilotstudy import __version__
+
 ROOT = Path(__file__).parents[1]
 DOCKER = ROOT / "docker"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-IMAGE = f"pilotstudy:{PROJECT['version']}"
+IMAGE = f"pilotstudy:{__version__}"
 
 
 def read(name: str) -> list[dict]:
@@ -41,7 +43,7 @@ def test_the_pinned_versions_are_ones_that_pyproject_allows():
 def test_images_and_versions_agree():
     for path in DOCKER.iterdir():
         text = path.read_text()
-        assert set(re.findall(r"pilotstudy:(\d[\d.]*\d)-(?:gpu|cpu)", text)) <= {PROJECT["version"]}, path
+        assert set(re.findall(r"pilotstudy:(\d[\d.]*\d)-(?:gpu|cpu)", text)) <= {__version__}, path
         assert set(re.findall(r'rayVersion: "([^"]+)"', text)) <= {pins()["ray"]}, path
 
 
