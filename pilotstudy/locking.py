@@ -112,8 +112,10 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
+        if self.taken():
+            raise RunLockedError(self.holder())
         with storing(self.path):
-            try:  # refused by the store itself if there is one already
+            try:  # refused by the store itself if another was quicker
                 self.path.fs.pipe_file(self.path.path, self._content(), mode="create")
             except FileExistsError:
                 if self.taken():

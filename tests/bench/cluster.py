@@ -3,7 +3,7 @@
     python tests/bench/cluster.py [--trials 10] [--epochs 160]
 
 Head, nodes and driver share this machine's cores, so what they take of them is lost to the trials. Throughput is trials
-by time once every node has ended its first trial; the whole command, with the start of everything, is printed beside it.
+by time once every node has ended its first trial; the whole command, with the start of all of it, stands beside it.
 """
 
 import argparse

@@ -3,9 +3,11 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -22,29 +24,46 @@ sys.path.insert(0, str(Path(__file__).parent))
 import chaos
 
 pytest.importorskip("moto.server")
+pytest.importorskip("gcp_storage_emulator")
 
 
-@pytest.fixture(scope="module")
-def bucket():
+@contextmanager
+def s3():
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
-    values = {
+    yield {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": "us-east-1",
     }
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    place = files.place("s3://studies/runs")
-    place.fs.mkdir("studies")
-    yield "s3://studies/runs"
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})
     server.stop()
+
+
+@contextmanager
+def gs():
+    from gcp_storage_emulator.server import create_server
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = create_server("127.0.0.1", port, in_memory=True)
+    server.start()
+    yield {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{port}", "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+    server.stop()
+
+
+@pytest.fixture(scope="module", params=[s3, gs], ids=["s3", "gs"])
+def bucket(request):
+    with request.param() as values, pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, value)
+        place = files.place(f"{request.param.__name__}://studies/runs")
+        place.fs.mkdir("studies")
+        yield str(place)
 
 
 def test_a_run_on_a_store_reads_as_one_on_a_disk(bucket, tmp_path, pilotstudy):  # noqa: F811
