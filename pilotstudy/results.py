@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pilotstudy import tables
+from pilotstudy.errors import DataError
 from pilotstudy.files import RunFiles
 from pilotstudy.spec import Objective
 
@@ -154,9 +155,10 @@ class Results:
     @property
     def epochs(self) -> pa.Table:
         """A row for each trial (`key`) and epoch."""
-        gathered = (
-            tables.read(self.files.all_epochs, EPOCHS) if self.files.all_epochs.exists() else EPOCHS.empty_table()
-        )
+        try:
+            gathered = tables.read(self.files.all_epochs, EPOCHS)
+        except (FileNotFoundError, DataError):  # all of it is in the trials' own files
+            gathered = EPOCHS.empty_table()
         known = set(gathered["key"].unique().to_pylist())
         rest = self._parts(self.files.epochs, EPOCHS, lambda key: key not in known)
         return pa.concat_tables([gathered, rest]).sort_by([("key", "ascending"), ("epoch", "ascending")])

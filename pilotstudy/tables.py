@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pilotstudy.arms import Mode
+from pilotstudy.errors import DataError
 from pilotstudy.files import source, write
 
 VERSION = 1
@@ -101,8 +102,18 @@ def save(path: Path, table: pa.Table) -> None:
 
 def read(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """A file's table; with a schema, just its columns: what an earlier version lacks is null."""
-    with pq.ParquetFile(source(path)) as file:  # not `read_table`, which imports half of pyarrow, and pandas with it
-        table = file.read()
+    try:
+        with pq.ParquetFile(
+            source(path)
+        ) as file:  # not `read_table`, which imports half of pyarrow, and pandas with it
+            table = file.read()
+    except (pa.ArrowInvalid, pa.ArrowIOError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise DataError(
+            f"{path} is damaged: `pilotstudy resume` writes trials.parquet again; of another file, remove it and the "
+            "result of the same name, and it is made again too"
+        ) from error
     if schema is None:
         return table
     for field in schema:

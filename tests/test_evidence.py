@@ -302,3 +302,17 @@ def test_a_run_without_results_says_so(tmp_path):
     empty = made(tmp_path / "empty", most=0)
     with pytest.raises(InputError, match="no finished trial"):
         tabulate.build(empty)
+
+
+@pytest.mark.parametrize("command", ["results", "table", "dashboard", "status"])
+def test_a_damaged_table_is_one_line(pilotstudy, tmp_path, command):  # noqa: F811
+    run = made(tmp_path / "torn", points=40)
+    whole = run.files.trials.read_bytes()
+    run.files.trials.write_bytes(whole[: len(whole) // 2])
+    run.files.all_epochs.write_bytes(b"PAR1")  # this one is not needed
+    code, _, err = pilotstudy(command, "torn", "--runs-dir", str(tmp_path))
+    assert code == 3
+    assert err.count("\n") == 1
+    assert "trials.parquet is damaged" in err
+    run.files.trials.write_bytes(whole)
+    assert pilotstudy(command, "torn", "--runs-dir", str(tmp_path))[0] == 0
