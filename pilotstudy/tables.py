@@ -103,12 +103,10 @@ def save(path: Path, table: pa.Table) -> None:
 def read(path: Path, schema: pa.Schema | None = None) -> pa.Table:
     """A file's table; with a schema, just its columns: what an earlier version lacks is null."""
     try:
-        with pq.ParquetFile(
-            source(path)
-        ) as file:  # not `read_table`, which imports half of pyarrow, and pandas with it
+        with pq.ParquetFile(source(path)) as file:  # not `read_table`, which imports half of pyarrow, and pandas
             table = file.read()
-    except (pa.ArrowInvalid, pa.ArrowIOError) as error:
-        if isinstance(error, FileNotFoundError):
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # the system's: not there, not ours to read
             raise
         raise DataError(
             f"{path} is damaged: `pilotstudy resume` writes trials.parquet again; of another file, remove it and the "
