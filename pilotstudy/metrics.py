@@ -136,11 +136,11 @@ def ece_noise_floor(confidence: Array, bins: int = BINS, *, draws: int = 1000, s
     count = np.bincount(equal_width_index(confidence, bins), minlength=bins)
     starts = (np.cumsum(count) - count)[count > 0]
     scores = np.empty(draws)
-    for draw in range(draws):
-        right = random.random(len(confidence), dtype=np.float32) < sorted_confidence
-        scores[draw] = np.abs(np.add.reduceat(right - sorted_confidence, starts, dtype=np.float64)).sum() / len(
-            confidence
-        )
+    several = max(1, 200_000 // len(confidence))  # at once, as many as the processor's cache holds
+    for draw in range(0, draws, several):
+        right = random.random((min(several, draws - draw), len(confidence)), dtype=np.float32) < sorted_confidence
+        gaps = np.add.reduceat(right - sorted_confidence, starts, axis=1, dtype=np.float64)
+        scores[draw : draw + several] = np.abs(gaps).sum(1) / len(confidence)
     return float(scores.mean()), float(np.quantile(scores, 0.95))
 
 

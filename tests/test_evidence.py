@@ -304,15 +304,14 @@ def test_a_run_without_results_says_so(tmp_path):
         tabulate.build(empty)
 
 
-@pytest.mark.parametrize("command", ["results", "table", "dashboard", "status"])
-def test_a_damaged_table_is_one_line(pilotstudy, tmp_path, command):  # noqa: F811
-    run = made(tmp_path / "torn", points=40)
+def test_a_damaged_table_is_one_line(pilotstudy, tmp_path):  # noqa: F811
+    run = made(tmp_path / "torn", points=40, most=6)
     whole = run.files.trials.read_bytes()
-    run.files.trials.write_bytes(whole[: len(whole) // 2])
     run.files.all_epochs.write_bytes(b"PAR1")  # this one is not needed
-    code, _, err = pilotstudy(command, "torn", "--runs-dir", str(tmp_path))
-    assert code == 3
-    assert err.count("\n") == 1
-    assert "trials.parquet is damaged" in err
-    run.files.trials.write_bytes(whole)
-    assert pilotstudy(command, "torn", "--runs-dir", str(tmp_path))[0] == 0
+    for command in "results", "table", "dashboard", "status":
+        run.files.trials.write_bytes(whole[: len(whole) // 2])
+        code, _, err = pilotstudy(command, "torn", "--runs-dir", str(tmp_path))
+        assert (code, err.count("\n")) == (3, 1), command
+        assert "trials.parquet is damaged" in err
+        run.files.trials.write_bytes(whole)
+        assert pilotstudy(command, "torn", "--runs-dir", str(tmp_path))[0] == 0
