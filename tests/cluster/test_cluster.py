@@ -52,7 +52,9 @@ class Nodes:
             *words,
         ]
         log = open(self.folder / f"{name}.log", "wb")  # noqa: SIM115
-        started = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, start_new_session=True)
+        # As in an activated environment: a job's `python` is the one that Ray runs in.
+        environment = self.environment | {"PATH": f"{self.ray.parent}:{os.environ['PATH']}"}
+        started = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         self.processes[name] = started
         deadline = time.monotonic() + 120  # one after another: two cores cannot start several at once in time
         while "will now block forever" not in (text := (self.folder / f"{name}.log").read_text()):
