@@ -42,10 +42,6 @@ class Item:
     def ended(self) -> bool:
         return self.status not in ("waiting", "running")
 
-    def conclude(self, result: dict[str, Any]) -> None:
-        self.status, self.result = result["status"], result
-        self.figures = validation_figures(result.get("evaluations", []))
-
     def slim(self) -> None:
         """Leaves of the result what is asked for later: there may be thousands."""
         self.result = {name: value for name, value in self.result.items() if name in ("error", "moves")}
@@ -171,7 +167,8 @@ class Director:
                 self._conclude(item, result)
 
     def _conclude(self, item: Item, result: dict[str, Any]) -> None:
-        item.conclude(result)
+        item.status, item.result = result["status"], result
+        item.figures = validation_figures(result.get("evaluations", []))
         if item.phase == "search":
             stopped = result["status"] == "stopped"
             figures = item.figures if result["status"] == "finished" else None

@@ -95,9 +95,9 @@ class TrialTable:
         for item in known:
             self._places[item.name] = len(self._places)
             item.slim()
-        open_ = [item for item in items if item.name not in self._places]
-        places = self._places | {item.name: len(self._places) + n for n, item in enumerate(open_)}
-        table = pa.concat_tables([self._ended, rows_of(open_)])
+        others = [item for item in items if item.name not in self._places]
+        places = self._places | {item.name: len(self._places) + n for n, item in enumerate(others)}
+        table = pa.concat_tables([self._ended, rows_of(others)])
         tables.save(self.files.trials, table.take(pa.array([places[item.name] for item in items], pa.int64())))
 
 
@@ -160,25 +160,25 @@ class Results:
         except (FileNotFoundError, DataError):  # all of it is in the trials' own files
             gathered = EPOCHS.empty_table()
         known = set(gathered["key"].unique().to_pylist())
-        rest = self._parts(self.files.epochs, EPOCHS, lambda key: key not in known)
+        rest = self._parts(self.files.epochs, tables.EPOCHS, lambda key: key not in known)
         return pa.concat_tables([gathered, rest]).sort_by([("key", "ascending"), ("epoch", "ascending")])
 
     @property
     def predictions(self) -> pa.Table:
         """A row for each trial (`key`), epoch, mode, split and image, with its logits. Large."""
-        return self._parts(self.files.predictions, tables.PREDICTIONS.append(KEY))
+        return self._parts(self.files.predictions, tables.PREDICTIONS)
 
     @staticmethod
     def _parts(folder: Path, schema: pa.Schema, wanted: Callable[[str], bool] = lambda key: True) -> pa.Table:
         """The small files of a folder, each with its key; several at once, for a store may be far away."""
 
         def part(path: Path) -> pa.Table:
-            table = tables.read(path, schema.remove(schema.get_field_index("key")))
+            table = tables.read(path, schema)
             return table.append_column(KEY, pa.array([path.stem] * len(table), KEY.type))
 
         with ThreadPoolExecutor(8) as pool:
             parts = list(pool.map(part, sorted(path for path in folder.glob("*.parquet") if wanted(path.stem))))
-        return pa.concat_tables([schema.empty_table(), *parts])
+        return pa.concat_tables([schema.append(KEY).empty_table(), *parts])
 
 
 def load(run: "str | Path") -> Results:

@@ -181,8 +181,7 @@ def large(folder: Path, trials: int = 3000, epochs: int = 30) -> Run:
         result = maker.finish(item, item.phase != "search")
         full = {"trial": item.trial.model_dump(), "fingerprint": FINGERPRINT} | result
         write_quickly(maker.run.files.trial(item.key).result, json.dumps(full).encode())
-        maker.director.running.pop(item.key)
-        maker.director._conclude(item, full)
+        maker.director.conclude(item.key, full)
     maker.director.save()
     gather_epochs(maker.run.files, {item.key for item in maker.director.items})
     return maker.run
