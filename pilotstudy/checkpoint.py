@@ -2,22 +2,34 @@
 
 import io
 import pickle
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
-from pilotstudy.errors import CheckpointError
+from pilotstudy.errors import CheckpointError, StorageError
 from pilotstudy.files import source, write
 
-FORMAT = 1
+FORMAT = 2
+SHARE = 20  # saving may cost one part in so many of the time
 
 
 def save(path: Path, content: dict[str, Any]) -> None:
     buffer = io.BytesIO()
-    torch.save({"format": FORMAT} | content, buffer)
+    torch.save({"format": FORMAT} | on_cpu(content, copy=False), buffer)
     write(path, lambda file: file.write(buffer.getbuffer()))
+
+
+def on_cpu(content: dict[str, Any], *, copy: bool) -> dict[str, Any]:
+    """Every tensor on the CPU, so that any machine can read it."""
+    moved: dict[str, Any] = tree_map(
+        lambda value: value.detach().to("cpu", copy=copy) if isinstance(value, torch.Tensor) else value, content
+    )
+    return moved
 
 
 def load(path: Path) -> dict[str, Any] | None:
@@ -35,3 +47,50 @@ def load(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a checkpoint of this version: delete it to start anew")
     return content
+
+
+class Saver:
+    """Writes checkpoints beside the training: at most every `seconds`, and less often where a save takes long.
+
+    The next one waits until `SHARE` times as long has passed as the last one took, copying and writing together.
+    """
+
+    def __init__(self, path: Path, seconds: float):
+        self.path, self.seconds = path, seconds
+        self._thread: threading.Thread | None = None
+        self._error: StorageError | None = None
+        self._took = 0.0
+        self._ended = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time. Raises what went wrong with the last one."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        self.wait()
+        return time.monotonic() - self._ended >= max(self.seconds, SHARE * self._took)
+
+    def save(self, content: dict[str, Any]) -> None:
+        """Copies the content, which may change from now on, and writes the copy."""
+        self.wait()
+        started = time.monotonic()
+        copied = on_cpu(content, copy=True)
+
+        def work() -> None:
+            try:
+                save(self.path, copied)
+            except StorageError as error:
+                self._error = error
+            self._ended = time.monotonic()
+            self._took = self._ended - started
+
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until what was given is written."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error

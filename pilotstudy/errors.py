@@ -13,6 +13,10 @@ class InputError(PilotstudyError):
     exit_code = 2
 
 
+class DeviceError(InputError):
+    """A GPU was asked for and cannot be used on this node."""
+
+
 class DataError(PilotstudyError):
     """A data set that cannot be had, or that is damaged."""
 

@@ -23,9 +23,23 @@ class Options:
     gpus_per_trial: float | Literal["auto"] = 0.0
     concurrency: int | None = None
     address: str | None = None
+    mps: bool = False
 
 
-def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time_budget: float | None = None) -> None:
+@dataclass(frozen=True)
+class Limits:
+    """When a run ends before it is done. `max_cost` in dollars, at `price` dollars an hour for each machine.
+
+    `wait`: minutes to wait for a cluster's first node before giving up.
+    """
+
+    time_budget: float | None = None
+    max_cost: float | None = None
+    price: float | None = None
+    wait: float = 30.0
+
+
+def start(study: Study, run: Run, options: Options, *, quiet: bool = False, limits: Limits | None = None) -> None:
     """Runs what the run folder does not hold yet."""
     with run.locked():
         run.files.stop.unlink(missing_ok=True)
@@ -35,7 +49,7 @@ def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time
         if director.all_done():
             director.save()
         else:
-            run_all(director, data, options, quiet, time_budget)
+            run_all(director, data, options, quiet, limits or Limits())
         gather_epochs(run.files, {item.key for item in director.items if item.status in FINAL})
         reused = sum(item.reused for item in director.items)
         if reused:
@@ -46,7 +60,7 @@ def start(study: Study, run: Run, options: Options, *, quiet: bool = False, time
         check(director, run)
 
 
-def run_all(director: Director, data: Any, options: Options, quiet: bool, time_budget: float | None) -> None:
+def run_all(director: Director, data: Any, options: Options, quiet: bool, limits: Limits) -> None:
     from pilotstudy.cluster import engine
     from pilotstudy.screen import Screen
 
@@ -62,7 +76,7 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, time_b
         resources = engine.fitting(options.cpus_per_trial, gpus, options.concurrency)
         message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
         with Screen(director, out, quiet) as screen:
-            ended = engine.execute(director, data, resources, screen, time_budget=time_budget)
+            ended = engine.execute(director, data, resources, screen, limits)
     if ended == "interrupted":
         raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
     if ended:
@@ -81,10 +95,10 @@ def check(director: Director, run: Run) -> None:
         )
 
 
-def resume(run: Run, *, quiet: bool = False, time_budget: float | None = None) -> None:
+def resume(run: Run, *, quiet: bool = False, limits: Limits | None = None) -> None:
     frozen = run.frozen()
     try:
         options = Options(**frozen["options"])
     except (KeyError, TypeError) as error:
         raise InputError(f"{run.files.study} is of another version: run the study anew") from error
-    start(run.study(), run, options, quiet=quiet, time_budget=time_budget)
+    start(run.study(), run, options, quiet=quiet, limits=limits)

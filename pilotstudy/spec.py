@@ -36,12 +36,16 @@ class Network(Section):
 
 
 class Training(Section):
-    """`precision` other than float32 is for CUDA: tf32 multiplies in TF32, bf16 trains under autocast."""
+    """`precision` other than float32 is for CUDA: tf32 multiplies in TF32, bf16 trains under autocast.
+
+    `cuda_graph`: on CUDA, steps are captured once and replayed, which saves the host's time for each of their launches.
+    """
 
     epochs: int = Field(ge=1)
     batch_size: int = Field(128, ge=1)
     learning_rate: float = Field(1e-3, gt=0)
     precision: Literal["float32", "tf32", "bf16"] = "float32"
+    cuda_graph: bool = False
 
 
 Objective = Literal["nll", "accuracy", "ece", "brier"]
@@ -65,6 +69,23 @@ class Search(Section):
     seed: int = Field(0, ge=0)
 
 
+def share_of_gpu(given: object) -> float | Literal["auto"]:
+    """A trial's share of a GPU: 1, 1/k for k trials on one (also as the text "1/3"), 0 for none, or "auto"."""
+    if given == "auto":
+        return "auto"
+    try:
+        text = str(given)
+        share = 1 / int(text[2:]) if text.startswith("1/") else float(text)
+        trials = round(1 / share) if share else 1
+    except (ValueError, ZeroDivisionError, OverflowError):
+        share = trials = -1
+    if share > 1:
+        raise ValueError("a trial trains on one GPU: give 1, or 1/k for k trials on one (0.5, 0.25, 1/3, ..)")
+    if not 0 <= share <= 1 or (share and abs(share * trials - 1) > 1e-6):
+        raise ValueError("give 1, 1/k for k trials on one GPU (0.5, 0.25, 1/3, ..), 0 for the CPU, or auto")
+    return share
+
+
 class Resources(Section):
     """What one trial is given. `gpus_per_trial`: 1/k for k trials on a GPU, or "auto" (one trial's memory decides).
 
@@ -75,6 +96,11 @@ class Resources(Section):
     gpus_per_trial: float | Literal["auto"] | None = None
     concurrency: int | None = Field(None, ge=1)
     checkpoint_seconds: float = Field(10.0, ge=0, strict=False)
+
+    @field_validator("gpus_per_trial", mode="before")
+    @classmethod
+    def _one_gpu_at_most(cls, given: object) -> object:
+        return None if given is None else share_of_gpu(given)
 
 
 class Claim(Section):
@@ -234,4 +260,5 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
         return f"unknown key {key!r}: {nearest(last, list(model.model_fields))}"
     if first["type"] == "missing":
         return f"the key {key!r} is missing"
-    return f"{key} = {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{key} = {first['input']!r}: {message[0].lower()}{message[1:]}"

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,17 @@ class Scaling:
     def to(self, where: torch.device) -> "Scaling":
         return Scaling(self.mean.to(where), self.deviation.to(where))
 
+    @cached_property
+    def _factor(self) -> Tensor:
+        return (1 / (255 * self.deviation)).view(-1, 1, 1)
+
+    @cached_property
+    def _offset(self) -> Tensor:
+        return (self.mean / self.deviation).view(-1, 1, 1)
+
     def __call__(self, pixels: Tensor) -> Tensor:
         """[n, C, H, W] uint8 → float32."""
-        factor = (1 / (255 * self.deviation)).view(-1, 1, 1)
-        return pixels.float().mul_(factor).sub_((self.mean / self.deviation).view(-1, 1, 1))
+        return pixels.float().mul_(self._factor).sub_(self._offset)
 
 
 @dataclass
@@ -59,6 +67,9 @@ class Best:
     epoch: int = 0
     nll: float = math.inf
     state: dict[str, Any] = field(default_factory=dict)
+
+
+DEVICE_WORDS = {"cpu": "CPU", "cuda": "GPU"}
 
 
 class Trainer:
@@ -74,31 +85,33 @@ class Trainer:
         train_rows, validation_rows = split(data.train_labels, trial.data.validation, trial.data.train_size)
         self.train_rows, self.validation_rows = torch.from_numpy(train_rows), torch.from_numpy(validation_rows)
         scaling = Scaling.fit(trial.data.scaling, data.train_images, train_rows)
-        self.memory_format = torch.channels_last if self.where.type == "cuda" else torch.contiguous_format
 
         torch.manual_seed(trial.seed)
         arm = arms.get(trial.arm)
         network = networks.build(trial.network.name, data.shape, len(data.classes), **arm.network)
-        self.scaling = scaling
-        example = self.inputs(torch.from_numpy(data.train_images[train_rows[:1]]))
         settings = arm.settings.model_validate(trial.settings)
-        inputs = arms.Inputs(example.cpu(), scaling.mean, scaling.deviation)
+        example = scaling(torch.from_numpy(data.train_images[train_rows[:1]]))
+        inputs = arms.Inputs(example, scaling.mean, scaling.deviation)
         self.regulariser = arm.build(settings, network, inputs).to(self.where)
-        self.regulariser.to(memory_format=self.memory_format)
         self.modes = arm.modes
+        graph = trial.training.cuda_graph and self.where.type == "cuda"
         # `fused` is one pass over the parameters where the default takes several.
         groups = self.regulariser.parameter_groups(trial.training.learning_rate)
-        self.optimiser = torch.optim.Adam(groups, fused=True)
+        self.optimiser = torch.optim.Adam(groups, fused=True, capturable=graph)
         # On a GPU the images go there once, as uint8; on a CPU this is the memory map itself.
         self.images = torch.from_numpy(data.train_images).to(self.where)
         self.labels = torch.from_numpy(data.train_labels).to(self.where)
         self.scaling = scaling.to(self.where)
+        self.graph = GraphedStep(self) if graph else None
+        self.notes: list[str] = []  # what a user should know of how it was trained
+        if trial.training.cuda_graph and not graph:
+            self.notes.append("cuda_graph has no effect: the trial runs on a CPU")
         self.epoch = 0
         self.history: list[dict[str, float]] = []
         self.best = Best()
 
     def inputs(self, pixels: Tensor) -> Tensor:
-        return self.scaling(pixels.to(self.where)).contiguous(memory_format=self.memory_format)
+        return self.scaling(pixels.to(self.where))
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """This epoch's batches, in an order that depends on seed and epoch only."""
@@ -128,17 +141,18 @@ class Trainer:
 
         self.regulariser.train()
         steps = math.ceil(len(self.train_rows) / self.trial.training.batch_size)
+        step_on = self.graph or self.step
         started = time.perf_counter()
         for step, (x, y) in enumerate(self.batches()):
             self.regulariser.progress = (self.epoch + step / steps) / self.trial.training.epochs
-            loss, norm = self.step(x, y)
+            loss, norm = step_on(x, y)
             add("train_loss", loss.cross_entropy.detach() * len(y), len(y))
             add("objective", loss.total.detach(), 1)
             if norm is not None:
                 add("gradient_norm", norm, 1)
             for name, (value, count) in loss.terms.items():
                 add(name, value, count)
-        means = {name: float(value) / max(float(count), 1e-12) for name, (value, count) in totals.items()}
+        means = {name: value / max(count, 1e-12) for name, (value, count) in on_host(totals).items()}
         seconds = time.perf_counter() - started
         self.epoch += 1
         self.regulariser.progress = self.epoch / self.trial.training.epochs
@@ -161,7 +175,7 @@ class Trainer:
         return record
 
     def validation_logits(self, mode: arms.Mode) -> np.ndarray[Any, Any]:
-        return self.predict(torch.from_numpy(self.data.train_images), self.validation_rows, mode)
+        return self.predict(self.images, self.validation_rows, mode)
 
     def test_logits(self, mode: arms.Mode) -> np.ndarray[Any, Any]:
         """For the final evaluation; nothing else reads the test images."""
@@ -169,16 +183,17 @@ class Trainer:
         return self.predict(images, torch.arange(len(images)), mode)
 
     def predict(self, images: Tensor, rows: Tensor, mode: arms.Mode) -> np.ndarray[Any, Any]:
-        """Logits [n, K]; Monte Carlo draws follow from the trial's seed and leave the training's own draws alone."""
+        """Logits [n, K] in float32; Monte Carlo draws follow from the trial's seed and leave the training's own alone."""
         devices = [self.where] if self.where.type == "cuda" else []
-        with torch.random.fork_rng(devices), device.autocast(self.where, self.precision):
+        rows = rows.to(images.device)
+        with torch.random.fork_rng(devices):
             torch.manual_seed(self.trial.seed + 1)
             samples = MC_SAMPLES if mode == "mc" else 0
             parts = [
                 self.regulariser.predict(self.inputs(images.index_select(0, some)), samples)
                 for some in rows.split(PREDICTION_BATCH)
             ]
-        return torch.cat(parts).float().cpu().numpy()
+        return torch.cat(parts).cpu().numpy()
 
     def state(self) -> dict[str, Any]:
         """Everything to go on from here, for `checkpoint.save`."""
@@ -186,6 +201,8 @@ class Trainer:
             "trial": self.trial.model_dump(),
             "fingerprint": self.data.fingerprint,
             "epoch": self.epoch,
+            "device": self.where.type,
+            "notes": self.notes,
             "history": self.history,
             "best": vars(self.best),
             "model": self.regulariser.state_dict(),
@@ -206,7 +223,82 @@ class Trainer:
             raise CheckpointError("the checkpoint is of other data: choose another folder, or delete it to start anew")
         self.regulariser.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
+        for group in self.optimiser.param_groups:  # the checkpoint's own may come from another device
+            group["capturable"] = self.graph is not None
         torch.set_rng_state(state["random"])
         if self.where.type == "cuda" and state["random_cuda"] is not None:
             torch.cuda.set_rng_state(state["random_cuda"], self.where)
         self.epoch, self.history, self.best = state["epoch"], state["history"], Best(**state["best"])
+        self.notes = state["notes"]
+        here = self.where.type
+        if state["device"] != here:
+            self.notes.append(
+                f"went on on a {DEVICE_WORDS[here]} after epoch {self.epoch} on a {DEVICE_WORDS[state['device']]}"
+            )
+
+
+def on_host(totals: dict[str, tuple[Tensor | float, Tensor | float]]) -> dict[str, tuple[float, float]]:
+    """The same as plain numbers, with one wait for the device."""
+    flat = [number for pair in totals.values() for number in pair]
+    tensors = [number.double() for number in flat if isinstance(number, Tensor)]
+    read = iter(torch.stack(tensors).tolist() if tensors else [])
+    plain = [next(read) if isinstance(number, Tensor) else number for number in flat]
+    return dict(zip(totals, zip(plain[::2], plain[1::2], strict=True), strict=True))
+
+
+class GraphedStep:
+    """A training step captured as a CUDA graph: one launch in place of hundreds.
+
+    The first steps of a process are ordinary ones, on a stream of their own, as torch asks for before a capture. The
+    next is captured, and replayed from then on. Batches of another size are ordinary steps. Where capturing fails, all
+    are, and a note says so.
+    """
+
+    WARM_UP = 3
+
+    def __init__(self, trainer: Trainer):
+        self.trainer = trainer
+        self.ordinary_steps = 0
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.failed = False
+        self.stream = torch.cuda.Stream(trainer.where)
+
+    def __call__(self, x: Tensor, y: Tensor) -> tuple[Loss, Tensor | None]:
+        size = self.trainer.trial.training.batch_size
+        if len(y) == size and self.ordinary_steps < self.WARM_UP:
+            return self._warm_up(x, y)
+        if len(y) == size and self.graph is None and not self.failed:
+            self._capture(x, y)
+        self.trainer.regulariser.before_step()
+        if len(y) != size or self.graph is None:
+            return self.trainer.step(x, y)
+        self.x.copy_(x)
+        self.y.copy_(y)
+        self.graph.replay()
+        return self.loss, self.norm
+
+    def _warm_up(self, x: Tensor, y: Tensor) -> tuple[Loss, Tensor | None]:
+        self.ordinary_steps += 1
+        now = torch.cuda.current_stream(self.trainer.where)
+        self.stream.wait_stream(now)
+        with torch.cuda.stream(self.stream):
+            done = self.trainer.step(x, y)
+        now.wait_stream(self.stream)
+        return done
+
+    def _capture(self, x: Tensor, y: Tensor) -> None:
+        """Writes down what a step launches; nothing is computed yet."""
+        self.x, self.y = x.clone(), y.clone()
+        self.trainer.regulariser.capture(self.trainer.where)
+        self.trainer.optimiser.zero_grad()  # so that gradients are made in the graph's own memory
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph, stream=self.stream):
+                self.loss, self.norm = self.trainer.step(self.x, self.y)
+            self.graph = graph
+        except RuntimeError as error:
+            self.failed = True
+            reason = " ".join(str(error).split())[:200]
+            self.trainer.notes.append(
+                f"its steps could not be captured as a CUDA graph, so they were ordinary: {reason}"
+            )

@@ -1,14 +1,13 @@
 """One trial from start to end: resume, train, checkpoint, evaluate, write."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pilotstudy import __version__, checkpoint, tables
+from pilotstudy import __version__, checkpoint, device, tables
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.errors import CheckpointError, DivergedError, InputError
 from pilotstudy.evaluation import evaluate, predict, reliability
@@ -32,7 +31,7 @@ class TrialRun:
         threads: int | None = None,
         checkpoint_seconds: float = 10.0,
     ):
-        self.trial, self.data, self.files, self.checkpoint_seconds = trial, data, files, checkpoint_seconds
+        self.trial, self.data, self.files = trial, data, files
         self.diverged: int | None = None
         self.trainer = Trainer(trial, data, where, threads)
         saved = checkpoint.load(files.checkpoint) if files else None
@@ -43,7 +42,7 @@ class TrialRun:
                 raise CheckpointError(f"{files.checkpoint}: {error}") from error
             except (KeyError, TypeError, RuntimeError) as error:
                 raise CheckpointError(f"{files.checkpoint} is damaged: delete it to start anew") from error
-        self._saved_at = time.monotonic()
+        self.saver = checkpoint.Saver(files.checkpoint, checkpoint_seconds) if files else None
 
     @property
     def ended(self) -> bool:
@@ -56,14 +55,21 @@ class TrialRun:
         except DivergedError as error:
             self.diverged = error.epoch
             return None
-        if self.files and (self.ended or time.monotonic() - self._saved_at >= self.checkpoint_seconds):
-            checkpoint.save(self.files.checkpoint, self.trainer.state())
-            self._saved_at = time.monotonic()
+        if self.saver and not self.ended and self.saver.due():
+            self.saver.save(self.trainer.state())
         return record
+
+    def save(self) -> None:
+        """A checkpoint of how it stands, on disk when this returns."""
+        if self.saver and self.diverged is None:
+            self.saver.save(self.trainer.state())
+            self.saver.wait()
 
     def finish(self, more: dict[str, Any] | None = None) -> dict[str, Any]:
         """Evaluates, writes everything, and gives the result, with `more` in it."""
         trainer, files = self.trainer, self.files
+        if self.saver:
+            self.saver.wait()
         result: dict[str, Any] = {
             "version": __version__,
             "trial": self.trial.model_dump(),
@@ -77,9 +83,10 @@ class TrialRun:
             },
             "environment": {
                 "torch": torch.__version__,
-                "device": torch.cuda.get_device_name(trainer.where) if trainer.where.type == "cuda" else "cpu",
+                **device.describe(trainer.where).record(),
                 "threads": torch.get_num_threads(),
             },
+            "notes": trainer.notes,
             "training_seconds": sum(record["seconds"] for record in trainer.history),
             **(more or {}),
         }
@@ -126,6 +133,7 @@ def run(
         record = under_way.advance()
         if record:
             on_epoch(record)
+    under_way.save()
     return under_way.finish()
 
 

@@ -44,7 +44,7 @@ def gaussian_log_likelihood(a: Tensor, mean: Tensor, variance: float, units: Ten
         count: float | Tensor = float(a.shape[-1])
     else:
         squares = squares * units
-        count = units.sum(-1)
+        count = units.sum(-1) * (a.shape[-1] // units.shape[-1])  # a column of `units` may stand for a whole layer
     return -squares.sum(-1) / (2 * variance) - count * (0.5 * math.log(2 * math.pi * variance))
 
 
@@ -123,8 +123,11 @@ class DGM(nn.Module):
 
     def sample(self, a: Tensor, mask: Mask, shares: Tensor | None = None) -> list[Tensor]:
         """ã_b for the masked samples among a [n, D], one tensor for each part of the mask."""
-        if shares is None or mask.rows is None:
+        if shares is None:
             observed = self.prior_trunk(self.hide(mask.select(a), mask))
+        elif mask.rows is None:  # the same as below, for all samples: those with no mask have no share to leave out
+            hidden = torch.einsum("nl,lnw->nw", mask.seen, shares[: mask.seen.shape[1]])
+            observed = shares.sum(0) - hidden + self.prior_trunk.bias
         else:  # whole layers are masked: leave the masked layer's share out
             hidden = shares[mask.seen.argmax(1), mask.rows]
             observed = shares.sum(0)[mask.rows] - hidden + self.prior_trunk.bias
@@ -147,8 +150,8 @@ class DGM(nn.Module):
         means, imputations = self.impute(mask, mu_p, sigma_p, trunk)
         return Bound(
             reconstruction=reconstruction,
-            kl=gaussian_kl(mu_q, sigma_q, mu_p, sigma_p).sum(),
-            hyperprior=normal_gamma(mu_p, sigma_p, self.sigma_mu, self.sigma_sigma).sum(),
+            kl=mask.total(gaussian_kl(mu_q, sigma_q, mu_p, sigma_p)),
+            hyperprior=mask.total(normal_gamma(mu_p, sigma_p, self.sigma_mu, self.sigma_sigma)),
             imputations=imputations,
             squared_errors={
                 part.layer: self._squared_error(a[part.rows, self.slices[part.layer]], mean, part)
@@ -162,4 +165,4 @@ class DGM(nn.Module):
         squares = (a - mean).square_()
         if part.units is None:
             return squares.sum(), float(squares.numel())
-        return squares.mul_(part.units).sum(), part.units.sum()
+        return squares.mul_(part.units).sum(), part.units.sum() * (a.shape[1] // part.units.shape[1])

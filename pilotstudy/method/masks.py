@@ -2,6 +2,10 @@
 
 A mask acts on layers 0..L−1. The logits (layer L) condition the DGM but are never masked: an inserted logit would be a
 constant, from which the classifier learns nothing.
+
+A mask of whole layers has two forms with the same meaning. On a CPU it lists the rows of each layer, so that only what
+is masked is computed. Elsewhere it is dense: every shape is the same whatever is drawn, so that the host never has to
+wait for the device to learn how many rows there are, and a whole step can be captured as a CUDA graph.
 """
 
 from collections.abc import Sequence
@@ -19,8 +23,8 @@ MASK_KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
 class Part:
     """What a mask hides of one layer.
 
-    `rows` are positions within `Mask.rows`; `units` (1 where masked, [rows, size of the layer]) says which units, None
-    means all.
+    `rows` are positions within `Mask.rows`; `units` (1 where masked) says which units, [rows, size of the layer], or,
+    in a dense mask of whole layers, which samples, [rows, 1]. None means all.
     """
 
     layer: int
@@ -35,13 +39,15 @@ class Mask:
     `rows` are the m samples with anything masked, ordered so that every part is a contiguous slice, and `others` those
     with nothing masked; both None means that all samples are masked, in their own order. `seen` (float, [m, features])
     is b as the DGM reads it: a column for each masked unit, or, where whole layers are masked, a column for each
-    layer, which carries the same information.
+    layer, which carries the same information. `weights` ([m], 1 where a sample has anything masked) is for dense masks
+    of whole layers, whose m samples are all of the batch.
     """
 
     rows: Tensor | None
     others: Tensor | None
     seen: Tensor
     parts: tuple[Part, ...]
+    weights: Tensor | None = None
 
     def select(self, values: Tensor) -> Tensor:
         """The masked samples of [n, ...], in the order of `rows`."""
@@ -59,11 +65,19 @@ class Mask:
         return replace(self, rows=rows, others=rows[:0])
 
     def size(self) -> int:
-        """The number m of masked samples."""
+        """The number m of samples that the mask is about."""
         return self.seen.shape[0]
 
+    def count(self) -> float | Tensor:
+        """The number of masked samples, by which the bound is divided; at least 1 in a dense mask."""
+        return float(self.size()) if self.weights is None else self.weights.sum().clamp_min(1)
 
-def bernoulli(n: int, units: int, rate: float, device: torch.device | str = "cpu") -> Tensor:
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of [m] values over the masked samples."""
+        return values.sum() if self.weights is None else (values * self.weights).sum()
+
+
+def bernoulli(n: int, units: int, rate: float | Tensor, device: torch.device | str = "cpu") -> Tensor:
     """[n, units] of 0 and 1, each 1 with probability `rate` (to the nearest of 65,536 steps).
 
     16 random bits for each: on a CPU 2.5 times as fast as drawing floats and 10 times as fast as torch's dropout. And
@@ -71,8 +85,10 @@ def bernoulli(n: int, units: int, rate: float, device: torch.device | str = "cpu
     """
     bits = torch.empty(-(-n * units // 4), dtype=torch.int64, device=device).random_(-(2**63), None)
     draws = bits.view(torch.int16)[: n * units].view(n, units)
-    threshold = round(rate * 2**16) - 2**15
     dtype = torch.get_default_dtype()
+    if isinstance(rate, Tensor):
+        return (draws < (rate * 2**16).round() - 2**15).to(dtype)
+    threshold = round(rate * 2**16) - 2**15
     return (draws < threshold).to(dtype) if threshold < 2**15 else torch.ones_like(draws, dtype=dtype)
 
 
@@ -92,14 +108,23 @@ class MaskPrior:
         self.whole_layers = kind.endswith("aug")
         self.features = len(self.sizes) if self.whole_layers else sum(self.sizes)
 
-    def draw(self, n: int, rate: float, device: torch.device | str = "cpu") -> Mask:
-        return self._draw_layers(n, rate, device) if self.whole_layers else self._draw_units(n, rate, device)
+    def draw(self, n: int, rate: float | Tensor, device: torch.device | str = "cpu") -> Mask:
+        """b ~ p(b). `rate` may be a number on the device, so that it can change between replays of a CUDA graph."""
+        if not self.whole_layers:
+            return self._draw_units(n, rate, device)
+        which = self._draw_layers(n, rate, device)
+        return self._by_rows(which) if which.device.type == "cpu" else self._dense(which)
 
-    def _draw_layers(self, n: int, rate: float, device: torch.device | str) -> Mask:
+    def _draw_layers(self, n: int, rate: float | Tensor, device: torch.device | str) -> Tensor:
+        """[n]: the masked layer of each sample, k (the number of layers that can be masked) for none."""
         k = len(self.layers)
         u = torch.rand(n, device=device)
-        # u < rate decides whether; u / rate, uniform given that, decides which. Layer k stands for "none".
-        which = (u * (k / rate if rate > 0 else 0)).long().clamp_(max=k - 1).masked_fill_(u >= rate, k)
+        # u < rate decides whether; u / rate, uniform given that, decides which.
+        inverse = k / rate if isinstance(rate, Tensor) or rate > 0 else 0.0
+        return (u * inverse).long().clamp_(max=k - 1).masked_fill_(u >= rate, k)
+
+    def _by_rows(self, which: Tensor) -> Mask:
+        n, k = len(which), len(self.layers)
         order = which.argsort(stable=True)
         counts = which.bincount(minlength=k + 1).tolist()
         rows = order[: n - counts[k]]
@@ -111,7 +136,14 @@ class MaskPrior:
             start += count
         return Mask(rows, order[len(rows) :], seen, tuple(parts))
 
-    def _draw_units(self, n: int, rate: float, device: torch.device | str) -> Mask:
+    def _dense(self, which: Tensor) -> Mask:
+        columns = torch.arange(len(self.layers), device=which.device)
+        seen = (which[:, None] == columns).to(torch.get_default_dtype())
+        every = slice(0, len(which))
+        parts = [Part(layer, every, seen[:, column, None]) for column, layer in enumerate(self.layers)]
+        return Mask(None, None, seen, tuple(parts), weights=seen.sum(1))
+
+    def _draw_units(self, n: int, rate: float | Tensor, device: torch.device | str) -> Mask:
         units = bernoulli(n, self.features, rate, device)
         layers = zip(self.layers, units.split(self.sizes, dim=1), strict=True)
         return Mask(None, None, units, tuple(Part(layer, slice(0, n), b) for layer, b in layers))
@@ -120,6 +152,8 @@ class MaskPrior:
 def insert(mask: Mask, part: Part, u: Tensor, values: Tensor) -> Tensor:
     """hˡ = bˡ ⊙ values + (1 − bˡ) ⊙ uˡ, for u [n, ...] and values [rows of the part, ...]."""
     if part.units is not None:
-        return torch.lerp(u, values, part.units.reshape(u.shape).to(u.dtype))  # exact where b is 0 or 1
+        whole = part.units.shape[1] == 1  # of a layer: one b for all of its units
+        b = part.units.view(-1, *[1] * (u.ndim - 1)) if whole else part.units.reshape(u.shape)
+        return torch.lerp(u, values, b.to(u.dtype))  # exact where b is 0 or 1
     assert mask.rows is not None
     return u.index_copy(0, mask.rows[part.rows], values)

@@ -17,6 +17,7 @@ class Normaliser(nn.Module):
     variance: Tensor
     scale: Tensor
     started: Tensor
+    layer_of_unit: Tensor
 
     def __init__(self, sizes: Sequence[int], momentum: float = 0.05):
         super().__init__()
@@ -25,17 +26,31 @@ class Normaliser(nn.Module):
         self.register_buffer("variance", torch.ones(len(sizes)))
         self.register_buffer("scale", torch.ones(sum(sizes)))
         self.register_buffer("started", torch.tensor(False))
+        layers = torch.arange(len(self.sizes)).repeat_interleave(torch.tensor(self.sizes))
+        self.register_buffer("layer_of_unit", layers, persistent=False)
 
     @torch.no_grad()
-    def update(self, a: Tensor) -> None:
-        weight = self.momentum if bool(self.started) else 1.0
-        mean = a.mean(0)
-        variances = (a.square().mean(0) - mean.square()).clamp_min_(0).split(self.sizes)
+    def update(self, a: Tensor, weights: Tensor | None = None) -> None:
+        """Moves the moments towards those of a; `weights` ([n], 0 or 1) says which samples count.
+
+        Nothing here asks the device for a number: the first update, and one in which no sample counts, differ in the
+        weight of the new moments only.
+        """
+        weight = torch.where(self.started, self.momentum, 1.0)
+        if weights is None:
+            mean, squares = a.mean(0), a.square().mean(0)
+            self.started.fill_(True)
+        else:
+            number, each = weights.sum(), weights[:, None]
+            count = number.clamp_min(1)
+            mean, squares = (each * a).sum(0) / count, (each * a.square()).sum(0) / count
+            weight = weight * (number > 0)
+            self.started.logical_or_(number > 0)
+        weight = weight.to(self.mean.dtype)
+        variances = (squares - mean.square()).clamp_min_(0).split(self.sizes)
         self.mean.lerp_(mean, weight)
         self.variance.lerp_(torch.stack([v.mean() for v in variances]), weight)
-        deviation = self.variance.sqrt().clamp_min(1e-4)
-        self.scale.copy_(deviation.repeat_interleave(torch.tensor(self.sizes, device=a.device)))
-        self.started.fill_(True)
+        self.scale.copy_(self.variance.sqrt().clamp_min(1e-4).index_select(0, self.layer_of_unit))
 
     def forward(self, a: Tensor) -> Tensor:
         return (a - self.mean) / self.scale

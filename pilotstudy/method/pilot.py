@@ -85,11 +85,11 @@ class Pilot(Masked):
             return super().loss(x, y)
         a = self.record(mask.select(x))
         if self.normaliser is not None:
-            self.normaliser.update(a)
+            self.normaliser.update(a, mask.weights)
             a = self.normaliser(a)
         bound = self.dgm.bound(a, mask)
         cross_entropy = F.cross_entropy(self.with_insertions(x, mask, bound.imputations), mask.reorder(y))
-        count = float(mask.size())
+        count = mask.count()
         terms = {
             "reconstruction": (bound.reconstruction.detach(), count),
             "kl": (bound.kl.detach(), count),
@@ -101,7 +101,8 @@ class Pilot(Masked):
     def clip_gradients(self) -> Tensor | None:
         gradients = [p.grad for p in self.dgm.parameters() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
-        if norm > self.gradient_clip:
+        # Clipping what is short enough multiplies it by 1. Only a CPU can be asked whether it is, without waiting.
+        if norm.device.type != "cpu" or norm > self.gradient_clip:
             nn.utils.clip_grads_with_norm_(self.dgm.parameters(), self.gradient_clip, norm)
         return norm
 

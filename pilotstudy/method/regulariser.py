@@ -67,6 +67,12 @@ class Regulariser(nn.Module):
         """Between `backward` and the optimiser's step; the norm before clipping, where an arm clips."""
         return None
 
+    def capture(self, device: torch.device) -> None:
+        """Before steps are captured as a CUDA graph: what changes from step to step must lie on the device."""
+
+    def before_step(self) -> None:
+        """Before each step from then on: brings what changes up to date."""
+
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         """The mean of the softmax over `samples` stochastic passes."""
         return torch.stack([self.training_logits(x).softmax(1) for _ in range(samples)]).mean(0)
@@ -104,8 +110,20 @@ class Masked(Regulariser):
         self.activations = Activations(network, layers, example)
         self.mask_prior = MaskPrior(mask, self.activations.sizes[:-1])
         self.mask_rate, self.mask_schedule = mask_rate, mask_schedule
+        self.rate_on_device: Tensor | None = None
+
+    def rate_now(self) -> float:
+        """`mask_rate`, or, annealed, from 0 up to it in proportion to the progress."""
+        return self.mask_rate * (self.progress if self.mask_schedule == "annealed" else 1.0)
 
     def draw_mask(self, x: Tensor) -> Mask:
-        """b ~ p(b) at the present rate: `mask_rate`, or, annealed, from 0 up to it in proportion to the progress."""
-        rate = self.mask_rate * (self.progress if self.mask_schedule == "annealed" else 1.0)
-        return self.mask_prior.draw(len(x), rate, x.device)
+        """b ~ p(b) at the present rate."""
+        on_device = self.rate_on_device if self.training else None
+        return self.mask_prior.draw(len(x), self.rate_now() if on_device is None else on_device, x.device)
+
+    def capture(self, device: torch.device) -> None:
+        self.rate_on_device = torch.full((), self.rate_now(), device=device)
+
+    def before_step(self) -> None:
+        if self.rate_on_device is not None:
+            self.rate_on_device.fill_(self.rate_now())
