@@ -183,7 +183,7 @@ class Trainer:
         return self.predict(images, torch.arange(len(images)), mode)
 
     def predict(self, images: Tensor, rows: Tensor, mode: arms.Mode) -> np.ndarray[Any, Any]:
-        """Logits [n, K] in float32; Monte Carlo draws follow from the trial's seed and leave the training's own alone."""
+        """Logits [n, K], float32. Monte Carlo draws follow from the trial's seed and leave the training's own alone."""
         devices = [self.where] if self.where.type == "cuda" else []
         rows = rows.to(images.device)
         with torch.random.fork_rng(devices):
@@ -230,11 +230,9 @@ class Trainer:
             torch.cuda.set_rng_state(state["random_cuda"], self.where)
         self.epoch, self.history, self.best = state["epoch"], state["history"], Best(**state["best"])
         self.notes = state["notes"]
-        here = self.where.type
-        if state["device"] != here:
-            self.notes.append(
-                f"went on on a {DEVICE_WORDS[here]} after epoch {self.epoch} on a {DEVICE_WORDS[state['device']]}"
-            )
+        if state["device"] != self.where.type:
+            before, now = DEVICE_WORDS[state["device"]], DEVICE_WORDS[self.where.type]
+            self.notes.append(f"went on on a {now} after epoch {self.epoch} on a {before}")
 
 
 def on_host(totals: dict[str, tuple[Tensor | float, Tensor | float]]) -> dict[str, tuple[float, float]]:

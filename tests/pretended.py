@@ -5,9 +5,9 @@
     gpu.waits, gpu.launches
 
 It fails as a GPU would: an operation on tensors of both devices raises, and so does anything that makes the host wait
-while a CUDA graph is captured. It counts what a GPU would be asked to do (`launches`) and what makes the host wait for it
-(`waits`, by what and where). A captured graph is a list of the operations that were launched, and replaying runs them
-again on the same memory, as CUDA does; so whatever a step decides in Python is frozen, as it would be there.
+while a CUDA graph is captured. It counts what a GPU would be asked to do (`launches`) and what makes the host wait for
+it (`waits`, by what and where). A captured graph is a list of the operations that were launched, and replaying runs
+them again on the same memory, as CUDA does; so whatever a step decides in Python is frozen, as it would be there.
 
 C++ sees CPU tensors, so autograd, autocast and fused optimisers work as they are.
 """
@@ -28,36 +28,43 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 # They launch nothing: views, and memory that is not written.
-VIEWS = set(
+VIEWS = frozenset(
     [
-        "empty",
-        "empty_like",
-        "new_empty",
-        "new_empty_strided",
-        "empty_strided",
-        "view",
-        "_unsafe_view",
-        "t",
-        "transpose",
-        "permute",
-        "expand",
-        "slice",
-        "select",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "detach",
-        "alias",
-        "unsqueeze",
-        "squeeze",
-        "as_strided",
-        "_reshape_alias",
-        "unbind",
-        "lift_fresh",
-        "narrow",
-        "diagonal",
-        "view_as_real",
-        "unfold",
+        *(
+            "empty",
+            "empty_like",
+            "new_empty",
+            "new_empty_strided",
+            "empty_strided",
+            "view",
+            "_unsafe_view",
+            "t",
+            "alias",
+        ),
+        *(
+            "transpose",
+            "permute",
+            "expand",
+            "slice",
+            "select",
+            "split",
+            "split_with_sizes",
+            "chunk",
+            "detach",
+            "unfold",
+        ),
+        *(
+            "unsqueeze",
+            "squeeze",
+            "as_strided",
+            "_reshape_alias",
+            "unbind",
+            "lift_fresh",
+            "narrow",
+            "diagonal",
+            "alias",
+            "unfold",
+        ),
     ]
 )
 WAITS = {"nonzero": 1, "masked_select": 1, "unique_consecutive": 1, "_unique2": 1, "unique_dim": 1, "bincount": 3}
@@ -339,8 +346,8 @@ def pretended(card: Any = CARD) -> Iterator[Gpu]:
         for name, value in cuda.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value))
         # Optimisers ask it whether they are being captured, and refuse if they cannot be.
-        stack.enter_context(mock.patch.object(torch.accelerator, "current_stream", lambda device=None: Stream()))
-        # It groups tensors in C++, which sees CPU tensors; what it says of the device decides how gradients are clipped.
+        stack.enter_context(mock.patch.object(torch.accelerator, "current_stream", return_value=Stream()))
+        # It groups tensors in C++, which sees CPU tensors; what it says of the device decides how gradients are cut.
         stack.enter_context(mock.patch.object(clip_grad, "_group_tensors_by_device_and_dtype", grouped))
         stack.enter_context(mock.patch.object(_foreach_utils, "_foreach_supported_types", [torch.Tensor, Pretend]))
         # C++ sees CPU tensors, so what CUDA would do under autocast, the CPU's autocast does.

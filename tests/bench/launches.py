@@ -3,8 +3,8 @@
     python tests/bench/launches.py [--network cnn] [--before FOLDER] [--json]
 
 Counted on the tests' pretended device, no GPU needed. `--before`: another checkout of this project, such as
-`git worktree add /tmp/before 3494726` (version 0.1.0, whose first line on CUDA is mended here so that it can be counted at
-all). A captured step (`training.cuda_graph`) is one launch of a graph, and those that put the batch into it.
+`git worktree add /tmp/before 3494726` (version 0.1.0, whose first line on CUDA is mended here, so that it counts).
+A captured step (`training.cuda_graph`) is one launch of a graph, and those that put the batch into it.
 """
 
 import argparse
