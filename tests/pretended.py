@@ -29,43 +29,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 # They launch nothing: views, and memory that is not written.
 VIEWS = frozenset(
-    [
-        *(
-            "empty",
-            "empty_like",
-            "new_empty",
-            "new_empty_strided",
-            "empty_strided",
-            "view",
-            "_unsafe_view",
-            "t",
-            "alias",
-        ),
-        *(
-            "transpose",
-            "permute",
-            "expand",
-            "slice",
-            "select",
-            "split",
-            "split_with_sizes",
-            "chunk",
-            "detach",
-            "unfold",
-        ),
-        *(
-            "unsqueeze",
-            "squeeze",
-            "as_strided",
-            "_reshape_alias",
-            "unbind",
-            "lift_fresh",
-            "narrow",
-            "diagonal",
-            "alias",
-            "unfold",
-        ),
-    ]
+    """empty empty_like new_empty new_empty_strided empty_strided view _unsafe_view t transpose permute expand slice
+    select split split_with_sizes chunk detach alias unsqueeze squeeze as_strided _reshape_alias unbind lift_fresh
+    narrow diagonal unfold""".split()  # noqa: SIM905
 )
 WAITS = {"nonzero": 1, "masked_select": 1, "unique_consecutive": 1, "_unique2": 1, "unique_dim": 1, "bincount": 3}
 gpu: "Gpu | None" = None
