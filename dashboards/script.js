@@ -498,6 +498,8 @@ function openTrial(i, scroll = false) {
   const facts = [["status", c.status[i]], ...(c.error[i] ? [["error", c.error[i]]] : []), ["seed", c.seed[i]], ["epochs", c.epochs[i]], ["best epoch", c.best_epoch[i]], ["seconds", c.seconds[i]], ["retries", c.retries[i]], ["moves", c.moves[i]], ["reused", c.reused[i] ? "yes" : "no"], ...settings.map(([name, values]) => [name, values[i]])];
   const curves = h("div", { class: "plot", id: "detail-curves" }), bins = h("div", { class: "plot", id: "detail-bins" });
   detail.replaceChildren(h("h3", {}, trialName(i)), h("div", { class: "detail" }, h("dl", {}, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "–" : String(value))])), h("div", {}, h("p", { class: "reading" }, "Its validation NLL and accuracy by epoch."), curves), h("div", {}, h("p", { class: "reading" }, "Its calibration on validation images, last epoch."), bins)));
+  const traceback = DATA.trials.tracebacks[i];
+  if (traceback) detail.append(h("p", { class: "reading" }, "Where it failed."), h("pre", { id: "traceback" }, traceback));
   const nll = curveOf(i, "validation_nll"), accuracy = curveOf(i, "validation_accuracy");
   const x = nll.map((_, k) => k + 1);
   if (x.length) plotly.then(() => Plotly.newPlot(curves, [{ type: "scatter", mode: "lines", x, y: nll, name: "NLL", line: { color: look(0).color } }, { type: "scatter", mode: "lines", x, y: accuracy, name: "accuracy", yaxis: "y2", line: { color: look(1).color, dash: "dash" } }], layout({ height: 280, margin: { l: 44, r: 44, t: 8, b: 36 }, xaxis: { title: { text: "epoch" } }, yaxis2: { ...axisLook(), overlaying: "y", side: "right", showgrid: false } }), CONFIG));
@@ -526,7 +528,7 @@ function madeSection() {
   const made = DATA.made;
   const list = (pairs) => h("dl", {}, ...pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value === null || value === undefined ? "–" : String(value))]));
   parent.append(h("h3", {}, "The command that repeats it"), h("pre", { id: "command" }, made.command), h("div", { class: "detail" },
-    h("div", { class: "card" }, h("h3", {}, "Run"), list([["started", made.started], ["starts", made.starts], ["data fingerprint", made.fingerprint], ["code", made.code.version], ["commit", made.code.commit], ["host", made.machine.host], ["system", made.machine.system], ["cores", made.machine.cores]])),
+    h("div", { class: "card" }, h("h3", {}, "Run"), list([["started", made.started], ["starts", made.starts], ["data fingerprint", made.fingerprint], ["code", made.code.version], ["commit", made.code.commit], ["host", made.machine.host], ["system", made.machine.system], ["cores", made.machine.cores], ["trials ran on", made.devices.join("; ") || null]])),
     h("div", { class: "card" }, h("h3", {}, "Versions"), list(Object.entries(made.packages)))),
   h("h3", { style: "margin-top:1.2rem" }, "Budget of each arm"), sortableTable(Object.keys(made.budget[0] || {}).map((name, i) => ({ head: name, left: i === 0, text: (row) => row[name] })), made.budget),
   ...(made.doubts.length ? [h("h3", { style: "margin-top:1.2rem" }, "Doubts about the paper's figures"), h("ul", {}, ...made.doubts.map((text) => h("li", {}, text)))] : []),

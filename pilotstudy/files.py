@@ -3,8 +3,11 @@
 import io
 import os
 import shutil
+import socket
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +16,7 @@ from typing import Any, BinaryIO
 from pilotstudy.errors import InputError, PilotstudyError, StorageError
 
 PACKAGE = Path(__file__).parent
+AT_ONCE = 32  # files that are read at a time where there are many: a store may be far away
 
 
 def resource(folder: str) -> Path:
@@ -46,7 +50,21 @@ def whole(where: Path) -> str:
 
 def source(path: Path) -> Any:
     """What pyarrow reads a file from."""
-    return io.BytesIO(path.read_bytes()) if is_remote(path) else path
+    return io.BytesIO(read(path)) if is_remote(path) else path
+
+
+def read(path: Any) -> bytes:
+    """A file's content: one request, on a store."""
+    return bytes(path.fs.cat_file(path.path) if is_remote(path) else path.read_bytes())
+
+
+def names(folder: Any) -> set[str]:
+    """What lies in a folder, from one listing; nothing, if it is not there."""
+    try:
+        found = folder.fs.ls(folder.path, detail=False) if is_remote(folder) else os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+    return {name.rsplit("/", 1)[-1] for name in found}
 
 
 def cache() -> Path:
@@ -103,7 +121,11 @@ class RunFiles:
         )
 
     def proposal(self, arm: str, number: int) -> Path:
-        return self.proposals / f"{arm}-{number:04}.json"
+        return self.proposals / self.proposal_name(arm, number)
+
+    @staticmethod
+    def proposal_name(arm: str, number: int) -> str:
+        return f"{arm}-{number:04}.json"
 
 
 class DataFiles:
@@ -160,6 +182,75 @@ def write(path: Path, content: bytes | str | Callable[[BinaryIO], object]) -> No
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+class Background:
+    """Writes to a store from threads, so that nobody waits for it; to a disk at once. An error is raised at the next
+    call.
+    """
+
+    def __init__(self, threads: int = 16):
+        self._pool = ThreadPoolExecutor(threads)
+        self._under_way: set[Future[None]] = set()
+        self._error: BaseException | None = None
+
+    def submit(self, path: Path, content: bytes | str) -> None:
+        self._do(path, lambda: write(path, content))
+
+    def remove(self, path: Path) -> None:
+        self._do(path, lambda: path.unlink(missing_ok=True))
+
+    def _do(self, path: Path, work: Callable[[], None]) -> None:
+        self.check()
+        if is_remote(path):
+            self._start(work)
+        else:
+            work()
+
+    def after_all(self, work: Callable[[], None]) -> None:
+        """Does this in a thread as well, once all that was submitted before is written."""
+        self.check()
+        before = list(self._under_way)
+
+        def then() -> None:
+            wait(before)
+            self.check()
+            work()
+
+        self._start(then)
+
+    def _start(self, work: Callable[[], None]) -> None:
+        future = self._pool.submit(work)
+        self._under_way.add(future)
+        future.add_done_callback(self._ended)
+
+    def _ended(self, future: Future[None]) -> None:
+        self._error = self._error or future.exception()
+        self._under_way.discard(future)
+
+    def check(self) -> None:
+        if self._error:
+            raise self._error
+
+    def flush(self) -> None:
+        """Waits until all is written."""
+        wait(list(self._under_way))
+        self.check()
+
+
+def try_out(folder: Path) -> None:
+    """Writes, reads and deletes a small file there, and says what cannot be done."""
+    path, host = folder / f".tried-{uuid.uuid4().hex}", socket.gethostname()
+    write(path, "tried")
+    try:
+        if path.read_text() != "tried":
+            raise StorageError(f"{host} reads something else from {folder} than it wrote")
+        path.unlink()
+    except StorageError:
+        raise
+    except Exception as error:  # an object store's client has errors of many kinds for it
+        reason = " ".join(str(error).split())[:200]
+        raise StorageError(f"{host} can write to {folder}, but not read or delete there: {reason}") from error
 
 
 @contextmanager

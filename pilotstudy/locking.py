@@ -1,6 +1,7 @@
 """One process at a time on a run folder: a lock of the system on a disk, a lease on an object store."""
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -12,12 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pilotstudy.errors import RunLockedError
-from pilotstudy.files import is_remote, storing, write
+from pilotstudy.files import is_remote, storing
 
 BEAT_SECONDS = 10.0
 SILENCE = 6 * BEAT_SECONDS  # after which a process on another host counts as gone
+
+S3, GOOGLE = ("s3", "s3a"), ("gs", "gcs")  # the stores whose conditions we know
 
 
 @contextmanager
@@ -45,6 +49,8 @@ def me() -> dict[str, Any]:
 
 class FileLock:
     """The system's lock on a file. It ends with its process, so one that was left by a crash is free."""
+
+    lost = ""  # nobody can take it while its process lives
 
     def __init__(self, path: Path):
         self.path = path
@@ -95,49 +101,150 @@ class FileLock:
 
 
 class Lease:
-    """An object that its holder renews; one that was not renewed for a minute was left by a crash."""
+    """An object that its holder renews; one that was not renewed for a minute was left by a crash.
+
+    Every write names the version that it replaces, and the store refuses it if that is no longer there. So a holder
+    that slept while another took over finds out, and neither writes nor removes the other's. Before each write its
+    content is looked at too: that is all there is on a store that knows no conditions.
+    """
 
     def __init__(self, path: Any):
         self.path = path
         self.own = uuid.uuid4().hex
+        self._lost = ""
+        self._renewed = time.monotonic(), time.time()
+        self._one_at_a_time = threading.Lock()
 
-    def _content(self) -> bytes:
-        return json.dumps(me() | {"lease": self.own}).encode()
+    def _look(self) -> tuple[dict[str, Any], str | None]:
+        """What it says, and its version, which was asked for first and so is never newer; None if there is no lease."""
+        try:
+            found = self.path.fs.info(self.path.path)
+            version = str(found.get("ETag") or found.get("generation") or "")
+            content = self.path.fs.cat_file(self.path.path)
+        except FileNotFoundError:
+            return {}, None
+        try:
+            return dict(json.loads(content)), version
+        except (ValueError, TypeError):  # damaged: nobody's
+            return {}, version
 
-    def _known(self) -> dict[str, Any] | None:
-        with contextlib.suppress(OSError, ValueError):
-            found: dict[str, Any] = json.loads(self.path.read_text())
-            return found
-        return None
+    def _put(self, version: str | None) -> None:
+        now = time.monotonic(), time.time()
+        put_if(self.path, json.dumps(me() | {"lease": self.own}).encode(), version)
+        self._renewed = now
+
+    def _take(self) -> None:
+        """Makes it, or takes over one that has fallen silent, if no other is quicker."""
+        for attempt in range(3):
+            known, version = self._look()
+            if known.get("lease") == self.own:
+                return
+            if alive(known):
+                raise RunLockedError(name_of(known))
+            try:
+                self._put(version)
+            except OSError:  # refused, or it broke: look who has it now
+                if attempt == 2:
+                    raise
+        raise RunLockedError("another process")
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        if self.taken():
-            raise RunLockedError(self.holder())
         with storing(self.path):
-            try:  # refused by the store itself if another was quicker
-                self.path.fs.pipe_file(self.path.path, self._content(), mode="create")
-            except FileExistsError:
-                if self.taken():
-                    raise RunLockedError(self.holder()) from None
-                write(self.path, self._content())
-                time.sleep(1)  # another may be taking it over too: the last one has it
-        if (self._known() or {}).get("lease") != self.own:
-            raise RunLockedError(self.holder())
+            self._take()
         try:
-            with beating(lambda: write(self.path, self._content())):
+            with beating(self.beat):
                 yield
         finally:
-            with contextlib.suppress(OSError):
-                self.path.unlink(missing_ok=True)
+            with contextlib.suppress(Exception):
+                self._leave()
+
+    def beat(self) -> None:
+        """Renews it, or finds that it is lost."""
+        with self._one_at_a_time:
+            for _ in range(2):  # the store may have refused because another has it, so look again
+                if self._lost:
+                    return
+                with contextlib.suppress(Exception):
+                    known, version = self._look()
+                    if known and known.get("lease") != self.own:
+                        self._lost = f"{name_of(known)} took the run over"
+                    elif version is None and self._silent() > SILENCE:  # another may have come and gone
+                        self._lost = f"its lease is gone after {self._silent():.0f} s of silence"
+                    else:
+                        self._put(version)
+                        return
+            if not self._lost and self._silent() > SILENCE:
+                self._lost = f"its lease could not be renewed for {self._silent():.0f} s"
+
+    def _silent(self) -> float:
+        """Seconds since it was renewed. A computer that sleeps stops the one clock, a clock that is set the other."""
+        return max(time.monotonic() - self._renewed[0], time.time() - self._renewed[1])
+
+    @property
+    def lost(self) -> str:
+        """Who has it now, or why it counts as lost; empty while it is held."""
+        if self._silent() > SILENCE:  # awake again, or the store is out of reach: what is true now?
+            self.beat()
+        return self._lost
+
+    def _leave(self) -> None:
+        known, version = self._look()
+        if known.get("lease") == self.own and version is not None:
+            try:
+                remove_if(self.path, version)
+            except OSError:  # a store that removes only without conditions: an ended lease stays
+                put_if(self.path, json.dumps(me() | {"lease": self.own, "heard": 0}).encode(), version)
 
     def holder(self) -> str:
-        known = self._known() or {}
-        return f"process {known['pid']} on {known['host']}" if known else "another process"
+        with contextlib.suppress(OSError):
+            return name_of(self._look()[0])
+        return "another process"
 
     def taken(self) -> bool:
-        known = self._known()
-        return known is not None and time.time() - known["heard"] < SILENCE
+        with contextlib.suppress(OSError):
+            return alive(self._look()[0])
+        return False
+
+
+def alive(known: dict[str, Any]) -> bool:
+    return time.time() - float(known.get("heard", 0)) < SILENCE
+
+
+def name_of(known: dict[str, Any]) -> str:
+    return f"process {known['pid']} on {known['host']}" if "host" in known else "another process"
+
+
+def put_if(path: Any, content: bytes, version: str | None) -> None:
+    """Writes an object if the store has this version of it (None: if it has none), else raises an OSError."""
+    store, name = path.fs, path.path
+    try:
+        if version is None:
+            store.pipe_file(name, content, mode="create")
+        elif path.protocol in S3:
+            store.pipe_file(name, content, IfMatch=version)
+        elif path.protocol in GOOGLE:
+            bucket, key, _ = store.split_path(name)
+            where = f"{store._location}/upload/storage/v1/b/{quote(bucket)}/o"
+            store.call("POST", where, uploadType="media", name=key, ifGenerationMatch=version, data=content)
+        else:
+            store.pipe_file(name, content)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        store.pipe_file(name, content)  # it says that it knows no conditions
+
+
+def remove_if(path: Any, version: str) -> None:
+    """Removes an object if the store still has this version of it, else raises an OSError."""
+    if path.protocol in S3:
+        bucket, key, _ = path.fs.split_path(path.path)
+        path.fs.call_s3("delete_object", Bucket=bucket, Key=key, IfMatch=version)
+    elif path.protocol in GOOGLE:
+        bucket, key, _ = path.fs.split_path(path.path)
+        path.fs.call("DELETE", "b/{}/o/{}", bucket, key, ifGenerationMatch=version)
+    else:
+        path.fs.rm_file(path.path)
 
 
 def lock_of(path: Path) -> FileLock | Lease:

@@ -5,6 +5,7 @@ from typing import Any
 
 from pilotstudy.arms import Arm, Choice
 from pilotstudy.metrics import BINS
+from pilotstudy.prices import SPREAD
 from pilotstudy.progress import Progress, message, on_terminal
 
 
@@ -168,11 +169,24 @@ def toml(content: Mapping[str, Any], prefix: str = "") -> str:
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
-    head = (
-        f"{plan['trials']} trials, {plan['concurrency']} at a time: about {duration(plan['seconds'])}, "
-        f"ends about {plan['ends']}; {plan['memory_gib']:.1f} GiB of memory"
-    )
-    return f"{table(plan['arms'])}\n\n{head}"
+    if plan["measured"]:
+        estimate, tail = "", f"{plan['memory_gib']:.1f} GiB of memory"
+    else:
+        estimate, tail = f" (estimate, {SPREAD})", "no such GPU is here to measure"
+    if plan["gpu_memory_gib"] is not None:
+        tail += f", {plan['gpu_memory_gib']:.1f} GiB of a GPU's"
+    lines = [
+        table(plan["arms"]),
+        "",
+        f"{plan['trials']} trials, {plan['concurrency']} at a time on {plan['device']}: "
+        f"about {duration(plan['seconds'])}{estimate}, ends about {plan['ends']}; {tail}",
+    ]
+    for row in plan["machines"]:
+        one = row["machines"] == 1
+        name = plan["machine"] if one else f"{row['machines']} machines"
+        price = f" at {plan['price']:.2f} $ an hour{estimate}" if one else ""
+        lines.append(f"{name}: {duration(row['seconds'])}, about {row['dollars']:.2f} ${price}")
+    return "\n".join([*lines, *plan["notes"]])
 
 
 def duration(seconds: float) -> str:

@@ -1,6 +1,8 @@
 """A run's results: the table of its trials, what it says of each arm, and the way in for Python."""
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 
 from pilotstudy import tables
 from pilotstudy.errors import DataError
-from pilotstudy.files import RunFiles
+from pilotstudy.files import AT_ONCE, Background, RunFiles
 from pilotstudy.spec import Objective
 
 if TYPE_CHECKING:
@@ -81,46 +83,108 @@ KEY = pa.field("key", pa.string())
 EPOCHS = tables.EPOCHS.append(KEY)
 
 
-class TrialTable:
-    """The table of all trials while a study runs. What has ended is kept as Arrow: 2 kB a trial, not 50."""
+OF_PLACES = ("phase", "arm", "number", "seed", "key", "settings")  # of a trial's place in the plan
+OF_RESULTS = ("moves", "error", "epochs", "best_epoch", "training_seconds", "evaluations", "reliability")
+SAVE_SECONDS = 2.0  # how often the table of all trials is written, at most
 
-    def __init__(self, files: RunFiles):
-        self.files = files
-        self._ended = TRIALS.empty_table()
-        self._places: dict[str, int] = {}  # of items in it
+
+class TrialTable:
+    """The table of all trials while a study runs, put together and written in a thread.
+
+    Results are kept as Arrow, 2 kB each in place of 50: those of an earlier start, then what has ended since. An item's
+    `row` says which of them is its own; row 0 is empty, for items that have not ended.
+    """
+
+    def __init__(self, files: RunFiles, background: Background, earlier: pa.Table):
+        self.files, self.background = files, background
+        results = earlier.select(OF_RESULTS)
+        self._results = pa.concat_tables([pa.Table.from_pylist([columns_of({})], results.schema), results])
+        self._count = len(self._results)
+        self._fresh: list[dict[str, Any]] = []  # not in it yet
+        self._one_at_a_time = threading.Lock()
+        self._places = earlier.select(OF_PLACES).slice(0, 0)
+        self._writing = False
+        self._next = time.monotonic() + SAVE_SECONDS
+
+    def add(self, result: Mapping[str, Any]) -> int:
+        """The row of a result."""
+        self._fresh.append(columns_of(result))
+        self._count += 1
+        return self._count - 1
+
+    def absorb(self) -> None:
+        """Turns what was added into Arrow."""
+        with self._one_at_a_time:
+            fresh = self._fresh[:]
+            rows = pa.Table.from_pylist(fresh, self._results.schema)
+            self._results = pa.concat_tables([self._results, rows]).combine_chunks()
+            del self._fresh[: len(fresh)]
+
+    def save_soon(self, items: "Sequence[Item]") -> None:
+        """Writes it, in a thread, if it is time: 2 s after it was written last, and 20 times as long as that took."""
+        self.background.check()
+        if not self._writing and time.monotonic() > self._next:
+            self._writing = True
+            self.background.after_all(lambda: self._write(items))
 
     def save(self, items: "Sequence[Item]") -> None:
-        known = [item for item in items if item.name not in self._places and item.ended]
-        self._ended = pa.concat_tables([self._ended, rows_of(known)]).combine_chunks()
-        for item in known:
-            self._places[item.name] = len(self._places)
-            item.slim()
-        others = [item for item in items if item.name not in self._places]
-        places = self._places | {item.name: len(self._places) + n for n, item in enumerate(others)}
-        table = pa.concat_tables([self._ended, rows_of(others)])
-        tables.save(self.files.trials, table.take(pa.array([places[item.name] for item in items], pa.int64())))
+        """Writes it now, after all else that is to be written."""
+        self.background.flush()
+        self._write(items)
 
+    def _write(self, items: "Sequence[Item]") -> None:
+        started = time.monotonic()
+        tables.save(self.files.trials, self._table(items[:]))
+        ended = time.monotonic()
+        self._next = ended + max(SAVE_SECONDS, 20 * (ended - started))
+        self._writing = False
 
-def rows_of(items: "Iterable[Item]") -> pa.Table:
-    rows = [
-        {
-            "phase": item.phase,
-            "arm": item.arm,
-            "number": item.number,
-            "seed": item.trial.seed,
-            "key": item.key,
-            "status": item.status,
-            "reused": item.reused,
-            "retries": item.retries + item.result.get("restarts", 0),
-            "moves": item.result.get("moves", 0),
-            "settings": json.dumps(item.trial.settings),
-            **{name: item.result.get(name) for name in ("error", "epochs", "best_epoch", "training_seconds")},
-            "evaluations": item.result.get("evaluations", []),
-            "reliability": item.result.get("validation_reliability", []),
+    def _table(self, items: "Sequence[Item]") -> pa.Table:
+        self.absorb()
+        new = [
+            dict(
+                zip(
+                    OF_PLACES,
+                    (i.phase, i.arm, i.number, i.trial.seed, i.key, json.dumps(i.trial.settings)),
+                    strict=True,
+                )
+            )
+            for i in items[len(self._places) :]
+        ]
+        self._places = pa.concat_tables([self._places, pa.Table.from_pylist(new, self._places.schema)]).combine_chunks()
+        # Items go on changing while this looks at them: what has ended since counts as running, here.
+        rows = [item.row if item.row < len(self._results) else 0 for item in items]
+        pairs = zip(items, rows, strict=True)
+        now = {
+            "status": ["running" if item.ended and not row else item.status for item, row in pairs],
+            "reused": [item.reused for item in items],
+            "retries": [item.retries for item in items],
         }
-        for item in items
-    ]
-    return pa.Table.from_pylist(rows, schema=TRIALS)
+        columns = dict(zip(OF_PLACES, self._places.columns, strict=True))
+        columns |= dict(zip(OF_RESULTS, self._results.take(pa.array(rows, pa.int64())).columns, strict=True))
+        columns |= {name: pa.array(values, TRIALS.field(name).type) for name, values in now.items()}
+        return pa.table([columns[name] for name in TRIALS.names], schema=TRIALS)
+
+
+def columns_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What the table keeps of a result."""
+    found = {name: result.get(name) for name in ("error", "epochs", "best_epoch", "training_seconds")}
+    lists = {"evaluations": result.get("evaluations", []), "reliability": result.get("validation_reliability", [])}
+    return found | lists | {"moves": result.get("moves", 0)}
+
+
+def figures_of(trials: pa.Table) -> list[dict[str, float] | None]:
+    """`validation_figures` of each row."""
+    lists = trials["evaluations"].combine_chunks()
+    rows, places = lists.flatten(), pc.list_parent_indices(lists)
+    wanted = pc.invert(rows.field("scaled"))
+    for name, value in ("at", "last"), ("mode", "point"), ("split", "validation"):
+        wanted = pc.and_(wanted, pc.equal(rows.field(name), value))
+    figures = zip(*(rows.field(name).filter(wanted).to_pylist() for name in OBJECTIVES), strict=True)
+    found: list[dict[str, float] | None] = [None] * len(trials)
+    for place, values in zip(places.filter(wanted).to_pylist(), figures, strict=True):
+        found[place] = found[place] or dict(zip(OBJECTIVES, values, strict=True))
+    return found
 
 
 def gather_epochs(files: RunFiles, keys: Iterable[str]) -> None:
@@ -176,7 +240,7 @@ class Results:
             table = tables.read(path, schema)
             return table.append_column(KEY, pa.array([path.stem] * len(table), KEY.type))
 
-        with ThreadPoolExecutor(8) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             parts = list(pool.map(part, sorted(path for path in folder.glob("*.parquet") if wanted(path.stem))))
         return pa.concat_tables([schema.append(KEY).empty_table(), *parts])
 

@@ -39,6 +39,12 @@ class Limits:
     wait: float = 30.0
 
 
+STILL_COSTS = (
+    "the cluster at {address} still runs, and costs what it costs: `ray down FILE` (ray up), `kubectl delete "
+    "raycluster NAME` (Kubernetes), `sky down NAME` (SkyPilot) or `scancel JOB` (Slurm) ends it"
+)
+
+
 def start(study: Study, run: Run, options: Options, *, quiet: bool = False, limits: Limits | None = None) -> None:
     """Runs what the run folder does not hold yet."""
     with run.locked():
@@ -67,20 +73,35 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, limits
     run = director.run
     since = time.monotonic()
     with engine.connected(options.address, run.files.log), engine.terminal() as out:
-        engine.shared(run.files.folder)
-        if options.gpus_per_trial == "auto":
-            gpus = max(engine.measured_share(trial(director.study, arm, 0), data) for arm in director.study.arms)
-            message(f"each trial gets {gpus:g} of a GPU")
-        else:
-            gpus = options.gpus_per_trial
-        resources = engine.fitting(options.cpus_per_trial, gpus, options.concurrency)
-        message(f"run {run.name}: {director.total} trials, {resources.concurrency} at a time")
-        with Screen(director, out, quiet) as screen:
-            ended = engine.execute(director, data, resources, screen, limits)
-    if ended == "interrupted":
+        try:
+            engine.shared(run.files.folder)
+            if options.gpus_per_trial == "auto":
+                of_each = [trial(director.study, arm, 0) for arm in director.study.arms]
+                gpus = engine.measured_share(of_each, data, limits.wait, message)
+            else:
+                gpus = options.gpus_per_trial
+            left = director.total - director.done
+            resources = engine.fitting(options.cpus_per_trial, gpus, options.concurrency, left, mps=options.mps)
+            if resources.gpus != options.gpus_per_trial:
+                message(f"each trial gets {resources.gpus:g} of a GPU")
+            most = "up to " if resources.autoscaled else ""
+            message(f"run {run.name}: {director.total} trials, {most}{resources.concurrency} at a time")
+            with Screen(director, out, quiet) as screen:
+                ended = engine.execute(director, data, resources, screen, limits)
+        except NotDoneError as error:
+            raise NotDoneError(f"{error}; `pilotstudy resume {run.name}` goes on from here") from error
+        finally:
+            if options.address:
+                message(STILL_COSTS.format(address=options.address))
+    run.add_devices(ended.devices)
+    if limits.price:
+        message(f"spent about {ended.spent:.2f} $ at {limits.price:g} $ an hour for each machine with trials")
+    if ended.stopping == "interrupted":
         raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
-    if ended:
-        why = {"stopped": "stopped", "time": "the time budget is used up"}[ended]
+    if ended.stopping:
+        why = {"stopped": "stopped", "time": "the time budget is used up", "cost": "the money is used up"}[
+            ended.stopping
+        ]
         raise NotDoneError(f"{why}; `pilotstudy resume {run.name}` goes on from here")
     message(f"done in {time.monotonic() - since:.0f} s")
 
@@ -91,7 +112,7 @@ def check(director: Director, run: Run) -> None:
         first = failed[0]
         raise NotDoneError(
             f"{len(failed)} of {director.total} trials failed, the first ({first.name}) with: {first.result['error']}; "
-            f"`pilotstudy resume {run.name}` tries them again"
+            f"`pilotstudy status {run.name} --errors` shows all, `pilotstudy resume {run.name}` tries them again"
         )
 
 

@@ -7,7 +7,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -17,8 +17,8 @@ from typing import Any
 
 from pilotstudy import __version__
 from pilotstudy.errors import InputError, RunLockedError, nearest
-from pilotstudy.files import PACKAGE, RunFiles, place, write
-from pilotstudy.locking import lock_of
+from pilotstudy.files import PACKAGE, RunFiles, names, place, read, write
+from pilotstudy.locking import FileLock, Lease, lock_of
 from pilotstudy.spec import Study, Trial
 
 # What decides a trial's numbers: a change in one of these makes its results another version's.
@@ -41,6 +41,7 @@ class Run:
     def __init__(self, folder: Path):
         self.files = RunFiles(folder)
         self.name = folder.name
+        self._lock: FileLock | Lease | None = None  # while this process holds it
 
     @classmethod
     def find(cls, name: str, runs_dir: Path) -> "Run":
@@ -64,7 +65,8 @@ class Run:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "command": sys.argv,
             "study": study.model_dump(),
-            "results": len(list(self.files.results.glob("*.json"))),  # so many were known when it was said
+            # So many were known when it was said.
+            "results": sum(name.endswith(".json") for name in names(self.files.results)),
         }
         content = {
             "study": study.model_dump(),
@@ -72,7 +74,15 @@ class Run:
             "fingerprint": fingerprint,
             "provenance": provenance(),
             "history": [*(before["history"] if before else []), now],
+            "devices": before.get("devices", []) if before else [],
         }
+        write(self.files.study, json.dumps(content, indent=1, default=str) + "\n")
+
+    def add_devices(self, devices: Iterable[str]) -> None:
+        """Keeps what the trials ran on: a CUDA device draws other random numbers than a CPU, or than another kind."""
+        content = self.frozen()
+        known = content.get("devices", [])
+        content["devices"] = [*known, *(device for device in devices if device not in known)]
         write(self.files.study, json.dumps(content, indent=1, default=str) + "\n")
 
     def frozen(self) -> dict[str, Any]:
@@ -93,29 +103,35 @@ class Run:
 
     def result(self, key: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads(self.files.trial(key).result.read_text())
+            found: dict[str, Any] = json.loads(read(self.files.trial(key).result))
             return found
         except (OSError, ValueError):
             return None
 
     def proposal(self, arm: str, number: int) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = json.loads(self.files.proposal(arm, number).read_text())
+            found: dict[str, Any] = json.loads(read(self.files.proposal(arm, number)))
             return found
         except (OSError, ValueError):
             return None
 
-    def save_proposal(self, arm: str, number: int, settings: dict[str, Any]) -> None:
-        write(self.files.proposal(arm, number), json.dumps(settings))
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One process at a time."""
+        lock = lock_of(self.files.lock)
         try:
-            with lock_of(self.files.lock).held():
+            with lock.held():
+                self._lock = lock
                 yield
         except RunLockedError as error:
             raise RunLockedError(f"run {self.name!r} is at work: {error}") from error
+        finally:
+            self._lock = None
+
+    @property
+    def lost(self) -> str:
+        """Who took the run over from this process, which has to stop then; empty while all is well."""
+        return self._lock.lost if self._lock else ""
 
     def holder(self) -> str:
         return lock_of(self.files.lock).holder()

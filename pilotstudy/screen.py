@@ -55,7 +55,7 @@ class Screen:
             )
 
     def done(self) -> int:
-        return sum(item.ended for item in self.director.items)
+        return self.director.done
 
     def remaining(self) -> str:
         """When the study will end, if trials go on as they have."""
@@ -70,12 +70,11 @@ class Screen:
         from rich.table import Table
         from rich.text import Text
 
-        items = self.director.items
         heads = []
         for phase, number in counts(self.director.study).items():
-            of_phase = [item for item in items if item.phase == phase]
-            done = sum(item.ended for item in of_phase)
-            failed = sum(item.status in ("failed", "diverged") for item in of_phase)
+            tally = self.director.tally[phase]
+            done = tally.total() - tally["waiting"] - tally["running"]
+            failed = tally["failed"] + tally["diverged"]
             if number:
                 heads.append(f"{phase} {done}/{number}" + (f" ({failed} failed)" if failed else ""))
         speed = sum(result.get("images_per_second", 0.0) for _, _, result in self.running.values())

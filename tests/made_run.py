@@ -64,7 +64,11 @@ class Maker:
             item = self.director.next()
             if isinstance(item, str):
                 break
-            result = self.finish(item, keep) if status == "finished" else {"status": status, "error": "no <luck> today"}
+            result = (
+                self.finish(item, keep)
+                if status == "finished"
+                else {"status": status, "error": "no <luck> today", "traceback": "Traceback: <b>line 1</b>"}
+            )
             full = {"trial": item.trial.model_dump(), "fingerprint": FINGERPRINT, "evaluations": []} | result
             write_quickly(self.run.files.trial(item.key).result, json.dumps(full).encode())
             self.director.conclude(item.key, full)

@@ -16,6 +16,7 @@ def pilotstudy(monkeypatch, capsys):
 
     def run(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pilotstudy", *map(str, words)])
+        monkeypatch.delenv("PILOTSTUDY_RUNS", raising=False)
         with pytest.raises(SystemExit) as stopped:
             cli.main()
         out, err = capsys.readouterr()
@@ -56,10 +57,26 @@ TRAIN = ("train", "quickstart", "--arm", "vanilla")
         ((*TRAIN, "--set", "epochs"), 2, ("expected key=value",)),
         ((*TRAIN, "--set", "data.name=cifar11"), 2, ("unknown data set", "did you mean 'cifar10'")),
         ((*TRAIN, "--train-size", "9"), 2, ("choose 10 to",)),
-        ((*TRAIN, "--device", "cuda:7"), 2, ("no device 'cuda:7'",)),
+        ((*TRAIN, "--device", "cuda:7"), 2, ("cuda:7",)),
         ((*TRAIN, "--device", "tpu"), 2, ("device 'tpu'",)),
         ((*TRAIN, "--seed", "-1"), 2, ("--seed",)),
         (("train", "cifar-cnn", "--arm", "vanilla", "--data-dir", "/nowhere"), 3, ("/nowhere holds no cifar10",)),
+        (("run", "quickstart", "--max-cost", "5"), 2, ("--max-cost 5 needs --price", "--price 0.7", "--price L4")),
+        (("resume", "quickstart", "--max-cost", "5"), 2, ("--max-cost 5 needs --price",)),
+        (("submit", "quickstart", "--runs-dir", "/runs", "--max-cost", "5"), 2, ("--max-cost 5 needs --price",)),
+        (("run", "quickstart", "--max-cost", "5", "--price", "cheap"), 2, ("--price cheap", "L4")),
+        (("run", "quickstart", "--max-cost", "0", "--price", "L4"), 2, ("--max-cost",)),
+        (("run", "quickstart", "--gpus-per-trial", "2"), 2, ("--gpus-per-trial 2", "a trial trains on one GPU")),
+        (("run", "quickstart", "--gpus-per-trial", "0.3"), 2, ("--gpus-per-trial 0.3", "1/k")),
+        (("run", "quickstart", "--set", "resources.gpus_per_trial=2"), 2, ("gpus_per_trial = 2", "on one GPU")),
+        (("submit", "quickstart", "--runs-dir", "runs"), 2, ("--runs-dir runs", "s3://bucket/runs")),
+        (("submit", "quickstart"), 2, ("give --runs-dir", "PILOTSTUDY_RUNS")),
+        (("submit", "quickstart", "--runs-dir", "/runs", "--data-dir", "data"), 2, ("--data-dir data",)),
+        (("doctor", "--address", "http://127.0.0.1:1", "--runs-dir", "runs"), 2, ("--runs-dir runs",)),
+        (("doctor", "--address", "127.0.0.1:1"), 2, ("no Ray cluster at 127.0.0.1:1", "refused")),
+        (("plan", "quickstart", "--gpu", "V100"), 2, ("--gpu V100", "known are T4, L4")),
+        (("plan", "quickstart", "--gpu", "L5"), 2, ("--gpu L5", "did you mean")),
+        (("plan", "quickstart", "--gpu", "L4", "--price", "0"), 2, ("--price 0", "more than 0")),
     ],
 )
 def test_wrong_input_is_one_line_and_its_exit_code(pilotstudy, words, code, told):
@@ -127,8 +144,9 @@ def test_what_reads_can_print_json(pilotstudy):
     assert listed["fashion"]["state"] == "prepared"
     verified = json.loads(pilotstudy("data", "verify", "fashion", "--json")[1])
     assert verified[0]["state"] == "whole"
-    doctor = json.loads(pilotstudy("doctor", "--json")[1])
-    assert {row["what"]: row["state"] for row in doctor}["torch"] == "works"
+    doctor = {row["what"]: row for row in json.loads(pilotstudy("doctor", "--json")[1])}
+    assert doctor["torch"]["state"] == "works"
+    assert any(what.startswith("CUDA") for what in doctor)
 
 
 def test_verify_finds_damage(pilotstudy, tmp_path):
@@ -190,4 +208,78 @@ def test_plan_counts_and_times(pilotstudy):
     assert all(row["seconds"] == row["seconds_a_trial"] * (3 + row["search"] + row["confirm"]) for row in found["arms"])
     more = json.loads(pilotstudy(*words, "--json", "--epochs", 300)[1])
     assert more["seconds"] > found["seconds"] > sum(row["seconds"] for row in found["arms"]) / 2
-    assert "21 trials, 2 at a time" in pilotstudy(*words)[1]
+    assert "21 trials, 2 at a time on CPU" in pilotstudy(*words)[1]
+
+
+def test_plan_says_hours_and_dollars_of_a_machine_with_a_gpu(pilotstudy):
+    words = ("plan", "quickstart", "--train-size", 100, "--epochs", 3, "--gpu", "L4", "--price", "0.7")
+    code, out, _ = pilotstudy(*words, "--gpus-per-trial", "1/4")
+    assert code == 0
+    lines = out.splitlines()
+    one = next(number for number, line in enumerate(lines) if line.startswith("one machine with an L4: "))
+    assert lines[one].endswith(" $ at 0.70 $ an hour (estimate, ±50 %)")
+    assert [line.split()[0] for line in lines[one + 1 : one + 4]] == ["2", "4", "8"]
+    assert "4 trials share a GPU" in out
+    found = json.loads(pilotstudy(*words, "--json")[1])
+    assert [row["machines"] for row in found["machines"]] == [1, 2, 4, 8]
+    assert not found["measured"]
+
+
+def test_plan_of_a_gpu_that_cannot_be_used(pilotstudy, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    refused(pilotstudy("plan", "quickstart", "--gpus-per-trial", "0.5"), 2, "cuda was asked for and cannot be used")
+    words = ("plan", "quickstart", "--set", "resources.gpus_per_trial=1")
+    refused(pilotstudy(*words), 2, "cuda was asked for and cannot be used")
+
+
+def test_limits_and_options_reach_the_run(pilotstudy, monkeypatch, tmp_path):
+    from pilotstudy import running
+
+    seen = []
+
+    def start(study, run, options, *, quiet, limits):
+        seen.append((options, limits))
+        raise spec.InputError("enough")
+
+    monkeypatch.setattr(running, "start", start)
+    words = ("run", "quickstart", "--runs-dir", tmp_path, "--max-cost", 5, "--price", "L4", "--wait", 3, "--mps")
+    assert pilotstudy(*words, "--time-budget", 60, "--gpus-per-trial", "1/4")[0] == 2
+    assert pilotstudy("run", "quickstart", "--runs-dir", tmp_path)[0] == 2
+    (options, limits), (plain, without) = seen
+    assert (options.gpus_per_trial, options.mps) == (0.25, True)
+    assert limits == running.Limits(time_budget=60, max_cost=5, price=0.71, wait=3)
+    assert (plain, without) == (running.Options(), running.Limits())
+
+
+def test_why_trials_failed(pilotstudy, tmp_path):
+    import pyarrow as pa
+
+    from pilotstudy import tables
+    from pilotstudy.files import RunFiles
+    from pilotstudy.results import TRIALS
+
+    files = RunFiles(tmp_path / "mine")
+    files.results.mkdir(parents=True)
+    files.study.write_text("{}")
+    rows = [
+        {"phase": "arms", "arm": "vanilla", "number": 0, "key": "a", "status": "finished"},
+        {"phase": "search", "arm": "dropout", "number": 2, "key": "b", "status": "failed", "error": "ValueError: no"},
+        {"phase": "search", "arm": "dropout", "number": 3, "key": "c", "status": "failed", "error": "its actor died"},
+    ]
+    words = ("status", "mine", "--errors", "--runs-dir", tmp_path)
+    tables.save(files.trials, pa.Table.from_pylist(rows[:1], schema=TRIALS))
+    assert pilotstudy(*words)[:2] == (0, "no trial of mine failed\n")
+    tables.save(files.trials, pa.Table.from_pylist(rows, schema=TRIALS))
+    known = {"error": "ValueError: no", "node": "gpu-7", "traceback": "Traceback:\n  line 3\nValueError: no"}
+    files.trial("b").result.write_text(json.dumps(known))
+    code, out, _ = pilotstudy(*words)
+    assert code == 0
+    assert out.startswith("search dropout 2 on gpu-7: ValueError: no\n    Traceback:\n      line 3\n")
+    assert "\nsearch dropout 3: its actor died\n    no traceback was kept\n" in out
+    assert json.loads(pilotstudy(*words, "--json")[1]) == [
+        {"trial": "search dropout 2", **known},
+        {"trial": "search dropout 3", "error": "its actor died", "node": None, "traceback": None},
+    ]
+    refused(pilotstudy(*words, "--address", "http://127.0.0.1:1"), 2, "--runs-dir in place of --address")

@@ -330,6 +330,7 @@ def test_odd_runs_make_sense(tmp_path, visit, name, changes, most, status, expec
     if status == "failed":
         tab.locator("#trials-table tbody tr").first.click()
         assert "no <luck> today" in tab.inner_text("#detail")
+        assert tab.inner_text("#traceback") == "Traceback: <b>line 1</b>"
 
 
 def test_a_hundred_classes(tmp_path, visit):

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 
 from pilotstudy import arms, spec
@@ -173,6 +174,28 @@ def test_proposals_come_from_the_whole_space():
     assert abs(search.study.best_params["mask_rate"] - 0.7) < 0.05
 
 
+@pytest.mark.parametrize("options", [{}, {"objectives": ["ece", "nll"], "accuracy_floor": 0.4}])
+def test_proposals_are_those_of_optuna_itself(monkeypatch, options):
+    """Ours only saves it the work of finding out which settings all trials have in common."""
+    space, start = arms.get("pilot-a-aug").space, arms.get("pilot-a-aug").settings().model_dump()
+
+    def proposals() -> list:
+        search = ArmSearch("pilot-a-aug", space, start, make_study(trials=80, **options).search)
+        found = []
+        for number in range(24):
+            found.append(search.propose())
+            if number >= 3:  # four are under way at a time
+                accuracy = found[number - 3]["mask_rate"]
+                figures = {"nll": found[number - 3]["decoder_variance"], "ece": accuracy**2, "accuracy": accuracy}
+                search.learn(number - 3, None if number % 9 == 4 else figures, stopped_early=number % 2 == 0)
+        return found
+
+    ours = proposals()
+    plain = lambda space, **settings: optuna.samplers.TPESampler(**settings)  # noqa: E731
+    monkeypatch.setattr("pilotstudy.search.Sampler", plain)
+    assert proposals() == ours
+
+
 def test_results(whole):
     whole.save()
     results = Results(whole.run.files)
@@ -209,6 +232,7 @@ def test_a_second_process_is_refused(tmp_path):
     run = Run(tmp_path / "run")
     with run.locked():
         assert run.at_work()
+        assert run.lost == ""
         with pytest.raises(RunLockedError, match=r"process \d+ on "), Run(tmp_path / "run").locked():
             pass
     assert not run.at_work()

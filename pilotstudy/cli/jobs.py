@@ -6,19 +6,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilotstudy.cli.options import (
+    WAIT,
     Concurrency,
     CpusPerTrial,
     Epochs,
     GpusPerTrial,
     Json,
+    MaxCost,
+    Mps,
     Name,
+    Price,
     Seeds,
     Set,
     StudyArgument,
+    TimeBudget,
     TrainSize,
     Trials,
+    Wait,
 )
-from pilotstudy.cli.studies import run_options, study_with
+from pilotstudy.cli.studies import run_limits, run_options, study_with
 
 if TYPE_CHECKING:
     from pilotstudy.cluster.jobs import Jobs
@@ -38,11 +44,23 @@ def submit(
     epochs: Epochs = None,
     train_size: TrainSize = None,
     name: Name = None,
-    runs_dir: Annotated[str, typer.Option(help="Where run folders lie, on storage that every node sees.")] = "runs",
+    runs_dir: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PILOTSTUDY_RUNS",
+            metavar="FOLDER|URI",
+            help="Where run folders lie, seen by every node: s3://.., gs://.. or the whole path of a folder.",
+        ),
+    ] = None,
     set_: Set = None,
     concurrency: Concurrency = None,
     cpus_per_trial: CpusPerTrial = None,
     gpus_per_trial: GpusPerTrial = None,
+    mps: Mps = False,
+    time_budget: TimeBudget = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    wait: Wait = WAIT,
     data_dir: Annotated[str | None, typer.Option(help="Folder with data sets, as the cluster sees it.")] = None,
     install: Annotated[
         bool, typer.Option(help="Nodes install what we need beside Ray, once; needless where they have it (our image).")
@@ -50,12 +68,21 @@ def submit(
     follow: Annotated[bool, typer.Option("--follow", help="Show its output until it ends.")] = False,
 ) -> None:
     """Send a study to a cluster and come back at once. The same name again continues the run."""
-    from pilotstudy.cluster.jobs import Jobs
+    from pilotstudy.cluster.jobs import Jobs, everywhere
+    from pilotstudy.errors import InputError
 
+    if runs_dir is None:
+        raise InputError(
+            "give --runs-dir (or set PILOTSTUDY_RUNS): s3://bucket/runs, or the path of a folder that all nodes see"
+        )
+    everywhere("--runs-dir", runs_dir)
+    if data_dir:
+        everywhere("--data-dir", data_dir)
     loaded = study_with(study, trials, seeds, epochs, train_size, set_)
-    options = run_options(loaded, data_dir, cpus_per_trial, gpus_per_trial, concurrency)
+    options = run_options(loaded, data_dir, cpus_per_trial, gpus_per_trial, concurrency, mps=mps)
+    limits = run_limits(time_budget, max_cost, price, wait)
     sent = Jobs(address)
-    run = sent.submit(loaded, name or loaded.name, runs_dir, options, install=install)
+    run = sent.submit(loaded, name or loaded.name, runs_dir, options, limits, install=install)
     print(run, flush=True)
     if follow:
         show(sent, run)

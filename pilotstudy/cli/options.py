@@ -44,11 +44,23 @@ TrainSize = Annotated[int | None, typer.Option(help="A class-balanced subset of 
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Trials at once. Default: as many as fit.")]
 CpusPerTrial = Annotated[int | None, typer.Option(min=1, help="CPUs, and so torch threads, of each trial.")]
 TimeBudget = Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; `resume` goes on.")]
+MaxCost = Annotated[
+    float | None, typer.Option(min=0.01, help="Stop when this many dollars are spent, at --price; `resume` goes on.")
+]
+Price = Annotated[
+    str | None,
+    typer.Option(metavar="DOLLARS|GPU", help="What one machine costs an hour: dollars, or L4, A100, L4-spot, ..."),
+]
+Wait = Annotated[float, typer.Option(min=0, help="Minutes to wait for a cluster's first node before giving up.")]
+Mps = Annotated[
+    bool, typer.Option("--mps", help="Start NVIDIA's MPS on nodes that have it, for trials that share a GPU.")
+]
+WAIT = 30.0
 JobServer = Annotated[
     str | None,
     typer.Option(
         "--address", help="A cluster's job server, such as http://127.0.0.1:8265, for a run that was submitted."
     ),
 ]
-GpusPerTrial = Annotated[str | None, typer.Option(help="1/k for k trials on a GPU, or auto.")]
+GpusPerTrial = Annotated[str | None, typer.Option(help="1, 1/k for k trials on a GPU, or auto. Default: the CPU.")]
 Name = Annotated[str | None, typer.Option(help="The run's name. Default: the study's.")]

@@ -8,6 +8,7 @@ import typer
 
 from pilotstudy.cli.evidence import print_results
 from pilotstudy.cli.options import (
+    WAIT,
     Concurrency,
     CpusPerTrial,
     DataDir,
@@ -15,7 +16,10 @@ from pilotstudy.cli.options import (
     GpusPerTrial,
     JobServer,
     Json,
+    MaxCost,
+    Mps,
     Name,
+    Price,
     Quiet,
     RunArgument,
     RunsDir,
@@ -25,10 +29,12 @@ from pilotstudy.cli.options import (
     TimeBudget,
     TrainSize,
     Trials,
+    Wait,
 )
 
 if TYPE_CHECKING:
-    from pilotstudy.running import Options
+    from pilotstudy.running import Limits, Options
+    from pilotstudy.runs import Run
     from pilotstudy.spec import Study
 
 app = typer.Typer()
@@ -113,7 +119,11 @@ def run_study(
     concurrency: Concurrency = None,
     cpus_per_trial: CpusPerTrial = None,
     gpus_per_trial: GpusPerTrial = None,
+    mps: Mps = False,
     time_budget: TimeBudget = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    wait: Wait = WAIT,
     address: Annotated[str | None, typer.Option(help="A Ray cluster: HOST:PORT, or auto. Default: embedded.")] = None,
     data_dir: DataDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would run.")] = False,
@@ -133,8 +143,8 @@ def run_study(
         return
     run = Run(runs_dir / (name or loaded.name))
     there = str(data_dir.resolve()) if data_dir else None
-    options = run_options(loaded, there, cpus_per_trial, gpus_per_trial, concurrency, address)
-    start(loaded, run, options, quiet=quiet, time_budget=time_budget)
+    options = run_options(loaded, there, cpus_per_trial, gpus_per_trial, concurrency, address, mps=mps)
+    start(loaded, run, options, quiet=quiet, limits=run_limits(time_budget, max_cost, price, wait))
     print_results(run, "json" if as_json else "table")
 
 
@@ -145,6 +155,8 @@ def run_options(
     gpus_per_trial: str | None,
     concurrency: int | None,
     address: str | None = None,
+    *,
+    mps: bool = False,
 ) -> "Options":
     """How a study is run: what the command line says, else the study."""
     from pilotstudy.running import Options
@@ -152,24 +164,37 @@ def run_options(
     return Options(
         data_dir=data_dir,
         cpus_per_trial=cpus_per_trial or study.resources.cpus_per_trial,
-        gpus_per_trial=share_of_gpu(gpus_per_trial or study.resources.gpus_per_trial),
+        gpus_per_trial=gpu_share(study, gpus_per_trial),
         concurrency=concurrency or study.resources.concurrency,
         address=address,
+        mps=mps,
     )
 
 
-def share_of_gpu(given: "str | float | None") -> "float | Literal['auto']":
+def run_limits(time_budget: float | None, max_cost: float | None, price: str | None, wait: float) -> "Limits":
+    """When a run ends before it is done."""
     from pilotstudy.errors import InputError
+    from pilotstudy.prices import price_of
+    from pilotstudy.running import Limits
 
-    if given == "auto":
-        return "auto"
+    if max_cost is not None and price is None:
+        raise InputError(
+            f"--max-cost {max_cost:g} needs --price: what a machine costs an hour (--price 0.7) or its GPU (--price L4)"
+        )
+    return Limits(time_budget, max_cost, None if price is None else price_of(price), wait)
+
+
+def gpu_share(study: "Study", given: str | None) -> "float | Literal['auto']":
+    """A trial's share of a GPU: what the command line says, else the study."""
+    from pilotstudy.errors import InputError
+    from pilotstudy.spec import share_of_gpu
+
+    if given is None:
+        return study.resources.gpus_per_trial or 0.0
     try:
-        share = float(given or 0)
+        return share_of_gpu(given)
     except ValueError as error:
-        raise InputError(f"--gpus-per-trial {given}: give a number such as 0.25, or auto") from error
-    if share < 0 or (0 < share < 1 and abs(1 / share - round(1 / share)) > 1e-6) or (share > 1 and share % 1):
-        raise InputError(f"--gpus-per-trial {given}: give 1/k (0.5, 0.25, ..) or a whole number")
-    return share
+        raise InputError(f"--gpus-per-trial {given}: {error}") from error
 
 
 @app.command()
@@ -177,30 +202,43 @@ def resume(
     run: RunArgument,
     runs_dir: RunsDir = Path("runs"),
     time_budget: TimeBudget = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    wait: Wait = WAIT,
     address: JobServer = None,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted, or whose trials failed."""
+    limits = run_limits(time_budget, max_cost, price, wait)
     if address:
         from pilotstudy.cluster.jobs import Jobs
 
-        print(Jobs(address).resume(run))
+        print(Jobs(address).resume(run, limits))
         return
     from pilotstudy import running
     from pilotstudy.runs import Run
 
     found = Run.find(run, runs_dir)
-    running.resume(found, quiet=quiet, time_budget=time_budget)
+    running.resume(found, quiet=quiet, limits=limits)
     print_results(found, "table")
 
 
 @app.command()
 def status(
-    run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer = None, as_json: Json = False
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Why trials failed: each with its node and traceback.")
+    ] = False,
+    address: JobServer = None,
+    as_json: Json = False,
 ) -> None:
     """How far a run is."""
     from pilotstudy import report
 
+    if errors:
+        print_errors(run, runs_dir, address, as_json)
+        return
     if address:
         from pilotstudy.cluster.jobs import Jobs
 
@@ -213,6 +251,40 @@ def status(
 
     rows = progress_of(Run.find(run, runs_dir))
     print(json.dumps(rows) if as_json else report.table(rows))
+
+
+def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -> None:
+    from pilotstudy.errors import InputError
+    from pilotstudy.runs import Run
+
+    if address:
+        raise InputError("--errors reads the run folder: give --runs-dir in place of --address")
+    found = Run.find(run, runs_dir)
+    rows = failures(found)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        where = f" on {row['node']}" if row["node"] else ""
+        print(f"{row['trial']}{where}: {row['error']}")
+        print("".join(f"    {line}\n" for line in (row["traceback"] or "no traceback was kept").splitlines()))
+    if not rows:
+        print(f"no trial of {found.name} failed")
+
+
+def failures(run: "Run") -> list[dict[str, str | None]]:
+    """The trials that failed, each with its error, its node and its traceback, as far as they are known."""
+    from pilotstudy.results import Results
+
+    trials = Results(run.files).trials.select(["phase", "arm", "number", "key", "status", "error"]).to_pylist()
+    rows = []
+    for row in trials:
+        if row["status"] == "failed":
+            result = run.result(row["key"]) or {}
+            name = f"{row['phase']} {row['arm']} {row['number']}"
+            known = {key: result.get(key) for key in ("node", "traceback")}
+            rows.append({"trial": name, "error": result.get("error") or row["error"], **known})
+    return rows
 
 
 @app.command("list")
@@ -264,13 +336,31 @@ def plan(
     set_: Set = None,
     concurrency: Concurrency = None,
     cpus_per_trial: CpusPerTrial = None,
+    gpus_per_trial: GpusPerTrial = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(help="On a machine with this GPU: T4, L4, A10G, A6000, A100 or H100; else on this one."),
+    ] = None,
+    price: Price = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """What a study would cost: its trials by phase and arm, timed with a few steps of each, and when it would end."""
-    from pilotstudy import report
-    from pilotstudy.planning import plan as make
+    """What a study would cost, in hours and dollars, from a few steps of each arm on the device that `run` will use."""
+    from pilotstudy import prices, report
 
     loaded = study_with(study, trials, seeds, epochs, train_size, set_)
-    found = make(loaded, data_dir, concurrency, cpus_per_trial or loaded.resources.cpus_per_trial)
+    share = gpu_share(loaded, gpus_per_trial)
+    named = prices.find(gpu) if gpu else None
+    dollars = prices.price_of(price) if price else None
+    from pilotstudy.planning import plan as make
+
+    found = make(
+        loaded,
+        data_dir,
+        cpus=cpus_per_trial or loaded.resources.cpus_per_trial,
+        concurrency=concurrency or loaded.resources.concurrency,
+        share=share,
+        gpu=named,
+        price=dollars,
+    )
     print(json.dumps(found) if as_json else report.plan_text(found))

@@ -78,12 +78,43 @@ def data_verify(
 
 
 @app.command()
-def doctor(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """What works on this machine, and what to do about the rest. Exit code 1 if a study could not run."""
-    from pilotstudy import report
-    from pilotstudy.doctor import examine
+def doctor(
+    address: Annotated[
+        str | None,
+        typer.Option(help="A cluster instead: HOST:PORT or auto, or its job server, such as http://127.0.0.1:8265."),
+    ] = None,
+    runs_dir: Annotated[
+        str | None,
+        typer.Option(
+            envvar="PILOTSTUDY_RUNS", metavar="FOLDER|URI", help="Also try whether runs can be written there."
+        ),
+    ] = None,
+    install: Annotated[
+        bool, typer.Option(help="Through a job server: nodes install what we need beside Ray, as `submit` has them do.")
+    ] = True,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """What works on this machine, or on each kind of node of a cluster, and what to do about the rest.
 
-    rows = examine(data_dir)
+    Exit code 1 if a study could not run.
+    """
+    from pilotstudy import report
+
+    if address and "://" in address:
+        from pilotstudy.cluster.jobs import Jobs, everywhere
+
+        if runs_dir:
+            everywhere("--runs-dir", runs_dir)
+        rows = Jobs(address).doctor(runs_dir, install=install)
+    elif address:
+        from pilotstudy.cluster import nodes
+
+        rows = nodes.examine(address, runs_dir)
+    else:
+        from pilotstudy.doctor import examine
+
+        rows = examine(data_dir, runs_dir)
     print(json.dumps(rows) if as_json else report.table(rows))
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)

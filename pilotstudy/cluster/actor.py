@@ -1,20 +1,57 @@
 """The Ray actor that trains trials, one after another."""
 
 import contextlib
+import errno
 import gc
 import json
 import socket
 import time
+import traceback
 import warnings
 from typing import Any
 
 import ray
 from ray import tune
+from ray.experimental.internal_kv import _internal_kv_get
 
-from pilotstudy.errors import CheckpointError, StorageError
+from pilotstudy.errors import CheckpointError, DeviceError, StorageError
 
-SLICE_SECONDS = 1.0
 MAX_RESTARTS = 20  # of one trial, on nodes that went on; lost nodes do not count
+# Words of errors after which a CUDA context is of no use, to this trial or any other.
+CUDA_ERRORS = ("CUDA error", "CUDA driver", "cuDNN error", "CUBLAS_STATUS", "CUDNN_STATUS", "NVML", "no CUDA-capable")
+NODE_ERRORS = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def slice_seconds(concurrency: int) -> float:
+    """How long a trial trains between two reports: the driver takes some two hundred of them a second with ease."""
+    return max(1.0, concurrency / 200)
+
+
+def stop_mark(session: str) -> bytes:
+    """The key, in the cluster's own store, that tells the trials of a session to save and end."""
+    return f"pilotstudy-stop-{session}".encode()
+
+
+class NodeFault(Exception):  # noqa: N818
+    """Not the trial's own error: its device or node is not well. It ends the actor, and the trial goes elsewhere."""
+
+    def __init__(self, fault: dict[str, Any]):
+        super().__init__(fault)
+        self.fault = fault
+
+
+def is_of_the_node(error: BaseException) -> bool:
+    """Whether an error says something of the device or the node, and nothing of the trial."""
+    if isinstance(error, DeviceError | MemoryError) or type(error).__name__ == "AcceleratorError":
+        return True
+    if isinstance(error, OSError):
+        return error.errno in NODE_ERRORS
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in CUDA_ERRORS)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Of the GPU's: while training, or while CUDA makes its context, which torch tells by another error."""
+    return type(error).__name__ == "OutOfMemoryError" or (is_of_the_node(error) and "out of memory" in str(error))
 
 
 def answers(node: str) -> bool:
@@ -40,6 +77,8 @@ class TrialActor(tune.Trainable):
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         self.data = ray.get(data[0])  # read-only, shared by all actors of the node
         self.under_way: Any = None
+        self.tried: set[str] = set()  # folders
+        self.device = ""
         self.work = json.loads(config["work"])
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -58,16 +97,24 @@ class TrialActor(tune.Trainable):
             gc.collect()
             torch.cuda.empty_cache()
 
+    def here(self) -> dict[str, Any]:
+        """Where this is: the node, and the GPUs of it that the actor sees."""
+        gpus = ",".join(map(str, ray.get_gpu_ids()))
+        return {"node": ray.get_runtime_context().get_node_id(), "host": socket.gethostname(), "gpu": gpus}
+
     def step(self) -> dict[str, Any]:
         try:
-            return self._step()
+            return self.here() | self._step()
         except StorageError as error:
             return {"done": True, "status": "storage", "error": str(error)}
         except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+            told = self.here() | {"error": reason, "traceback": traceback.format_exc()[-8000:]}
+            if is_of_the_node(error):
+                kind = "out of memory" if is_out_of_memory(error) else "node"
+                raise NodeFault(told | {"kind": kind}) from None
             self.release()
-            status = "out of memory" if type(error).__name__ == "OutOfMemoryError" else "failed"
-            reason = " ".join(str(error).split())[:500]
-            return {"done": True, "status": status, "error": f"{type(error).__name__}: {reason}"}
+            return told | {"done": True, "status": "out of memory" if is_out_of_memory(error) else "failed"}
 
     def _step(self) -> dict[str, Any]:
         from pilotstudy.trial import TrialRun
@@ -78,30 +125,43 @@ class TrialActor(tune.Trainable):
         started, record = time.monotonic(), None
         while not run.ended:
             record = run.advance() or record
-            if self.work["each_epoch"] or time.monotonic() - started > SLICE_SECONDS:
+            if self.work["each_epoch"] or time.monotonic() - started > self.work["slice_seconds"]:
                 break
-        report = {"epoch": run.trainer.epoch, **(record or {})}
+        report = {"epoch": run.trainer.epoch, "device": self.device, **(record or {})}
         if not run.ended:
+            if _internal_kv_get(stop_mark(self.work["session"])):
+                run.save()
+                return report | {"done": True, "status": "saved"}
             return report
-        result = run.finish({name: self.starts[name] for name in ("moves", "restarts")})
+        result = run.finish(self.here() | {name: self.starts[name] for name in ("moves", "restarts")})
         assert run.files
         run.files.checkpoint.unlink(missing_ok=True)
         run.files.starts.unlink(missing_ok=True)
         self.release()
-        return report | {"done": True, "status": result["status"]}
+        # The driver need not fetch it from a store that may be far away.
+        return report | {"done": True, "status": result["status"], "result": json.dumps(result)}
 
     def _start(self) -> Any:
+        if self.work["mps"]:
+            from pilotstudy.cluster import mps
+
+            mps.start()
         import torch
 
         from pilotstudy import device
-        from pilotstudy.files import RunFiles, place
+        from pilotstudy.files import RunFiles, place, try_out
         from pilotstudy.spec import Trial
         from pilotstudy.trial import TrialRun
 
-        where = device.choose("cuda" if self.work["gpus"] and torch.cuda.is_available() else "cpu")
+        where = device.choose("cuda" if self.work["gpus"] else "cpu")
         if where.type == "cuda":
             torch.cuda.set_per_process_memory_fraction(min(1.0, self.work["gpus"]) * 0.9)
-        files = RunFiles(place(self.work["folder"])).trial(self.work["key"])
+        self.device = str(device.describe(where))
+        folder = place(self.work["folder"])
+        if self.work["folder"] not in self.tried:
+            try_out(folder)  # a node whose role may not write must not train for hours first
+            self.tried.add(self.work["folder"])
+        files = RunFiles(folder).trial(self.work["key"])
         self.starts = self._count(files)
         trial = Trial.model_validate(self.work["trial"])
         options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds")}}
@@ -123,18 +183,9 @@ class TrialActor(tune.Trainable):
                 known |= {name: before[name] for name in ("moves", "restarts")}
                 known["restarts" if answers(before["node"]) else "moves"] += 1
         write(files.starts, json.dumps(known))
-        if known["restarts"] > MAX_RESTARTS:
+        if known["restarts"] - self.work["forgiven"] > MAX_RESTARTS:
             raise RuntimeError(f"its actor died {known['restarts']} times")
         return known
-
-    def cleanup(self) -> None:
-        """Stopped in an orderly way: nothing that was trained is lost."""
-        from pilotstudy import checkpoint
-
-        run = self.under_way
-        if run is not None and not run.ended and run.trainer.epoch:
-            with contextlib.suppress(StorageError):
-                checkpoint.save(run.files.checkpoint, run.trainer.state())
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         return None

@@ -7,18 +7,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pilotstudy import report
 from pilotstudy.errors import InputError, PilotstudyError, nearest
 from pilotstudy.files import PACKAGE, is_remote
-from pilotstudy.running import Options
+from pilotstudy.running import Limits, Options
 from pilotstudy.spec import Study
 
 MARK = "pilotstudy"  # in a job's metadata: the run's name
 INSTALL_SECONDS = 3600  # how long a node may take to install what we need
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
+# A job's supervisor kills it so many seconds after `stop`; 3 are not enough to save trials to an object store. The
+# supervisor reads it from its own environment, which is that of the job's runtime_env.
+STOPPING = {"RAY_JOB_STOP_WAIT_TIME_S": "120"}
 
 
 @contextmanager
@@ -46,38 +49,78 @@ class Jobs:
         with told():
             self.client = JobSubmissionClient(address)
 
-    def submit(self, study: Study, name: str, runs_dir: str, options: Options, *, install: bool = True) -> str:
+    def submit(
+        self,
+        study: Study,
+        name: str,
+        runs_dir: str,
+        options: Options,
+        limits: Limits | None = None,
+        *,
+        install: bool = True,
+    ) -> str:
         """Sends a study, the package with it; the name of its run. The same name again continues the run.
 
         `install`: nodes that lack what we need install it, once.
         """
+        everywhere("--runs-dir", runs_dir)
         if any(row["run"] == name and row["state"] not in ENDED for row in self.rows()):
             raise InputError(f"run {name!r} is at work on this cluster: `pilotstudy logs {name}` shows it")
-        kept = {MARK: name, "study": report.toml(study.model_dump()), "runs_dir": runs_dir, "options": dump(options)}
-        return self._send(kept | {"install": json.dumps(requirements(cloud=is_remote(runs_dir)) if install else [])})
+        kept = {
+            MARK: name,
+            "study": report.toml(study.model_dump()),
+            "runs_dir": runs_dir,
+            "options": json.dumps(words_of(options) | limits_of(limits or Limits())),
+            "install": json.dumps(requirements(cloud=is_remote(runs_dir)) if install else []),
+        }
+        return self._send(kept)
 
-    def resume(self, name: str) -> str:
-        """Sends the last job of a run again; what is done is not repeated."""
+    def resume(self, name: str, limits: Limits | None = None) -> str:
+        """Sends the last job of a run again, with the limits changed that are given; what is done is not repeated."""
         kept = self.find(name).metadata or {}
-        return self._send({key: kept[key] for key in (MARK, "study", "runs_dir", "options", "install")})
+        kept = {key: kept[key] for key in (MARK, "study", "runs_dir", "options", "install")}
+        kept["options"] = json.dumps(json.loads(kept["options"]) | limits_of(limits or Limits()))
+        return self._send(kept)
+
+    def doctor(self, runs_dir: str | None = None, *, install: bool = True) -> list[dict[str, Any]]:
+        """What `pilotstudy doctor --address auto` says on the cluster."""
+        words = ["doctor", "--address", "auto", "--json", *(["--runs-dir", runs_dir] if runs_dir else [])]
+        packages = requirements(cloud=bool(runs_dir and is_remote(runs_dir))) if install else []
+        job = self._start("doctor", words, packages)
+        with told():
+            while not self.client.get_job_status(job).is_terminal():
+                time.sleep(1)
+            lines = str(self.client.get_job_logs(job)).strip().splitlines()
+        for line in reversed(lines):
+            if line.startswith("[{"):
+                rows: list[dict[str, Any]] = json.loads(line)
+                return rows
+        raise InputError(f"the cluster cannot run doctor: {(lines or ['it said nothing'])[-1][:300]}")
 
     def _send(self, kept: dict[str, str]) -> str:
         name = kept[MARK]
-        words = ["python", "-m", "pilotstudy", "run", "study.toml", "--name", name, "--runs-dir", kept["runs_dir"]]
+        words = ["run", "study.toml", "--name", name, "--runs-dir", kept["runs_dir"]]
         for option, value in json.loads(kept["options"]).items():
-            words += [option, str(value)]
+            words += [option] if value is True else [option, str(value)]
+        self._start(name, [*words, "--address", "auto"], json.loads(kept["install"]), kept)
+        return name
+
+    def _start(self, name: str, words: list[str], packages: list[str], kept: dict[str, str] | None = None) -> str:
+        """Sends `pilotstudy WORDS` as a job, the package with it, and the study where there is one; the job's id."""
         environment: dict[str, Any] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
-        if packages := json.loads(kept["install"]):
+        environment["env_vars"] = STOPPING
+        if packages:
             environment |= {"pip": packages, "config": {"setup_timeout_seconds": INSTALL_SECONDS}}
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as folder, told():
-            (Path(folder) / "study.toml").write_text(kept["study"], "utf-8")
-            self.client.submit_job(
-                entrypoint=shlex.join([*words, "--address", "auto"]),
-                submission_id=f"{name}-{time.time_ns() // 1_000_000}",
-                metadata=kept,
-                runtime_env=environment | {"working_dir": folder},
+            (Path(folder) / "study.toml").write_text(kept["study"] if kept else "", "utf-8")
+            return str(
+                self.client.submit_job(
+                    entrypoint=shlex.join(["python", "-m", "pilotstudy", *words]),
+                    submission_id=f"{name}-{time.time_ns() // 1_000_000}",
+                    metadata=kept,
+                    runtime_env=environment | {"working_dir": folder},
+                )
             )
-        return name
 
     def rows(self) -> list[dict[str, Any]]:
         """All studies that were sent, the newest first."""
@@ -132,24 +175,57 @@ class Jobs:
                 time.sleep(0.5)
 
 
+def everywhere(option: str, folder: str) -> None:
+    """Refuses a folder that is another one on every node: a job's own is a temporary one."""
+    if not is_remote(folder) and not PurePosixPath(folder).is_absolute():
+        raise InputError(
+            f"{option} {folder}: give a URI such as s3://bucket/runs, or the whole path of a folder that all nodes see"
+        )
+
+
 def requirements(*, cloud: bool) -> list[str]:
-    """What we need beside Ray, which a cluster has, and what Ray Tune needs, which it may not have."""
+    """What we need beside Ray, which a cluster has, and what Ray Tune needs, which it may not have.
+
+    In the versions that are installed here, so that nodes which come later train with the same.
+    """
     from packaging.requirements import Requirement
+    from packaging.version import Version
 
     def of(package: str, extra: str) -> list[Requirement]:
         found = [Requirement(text) for text in metadata.requires(package) or ()]
         return [one for one in found if not one.marker or one.marker.evaluate({"extra": extra})]
 
-    wanted = [*of("pilotstudy", "cloud" if cloud else ""), *of("ray", "tune")]
-    return sorted({f"{one.name}{one.specifier}" for one in wanted if one.name != "ray"})
+    def pinned(one: Requirement) -> str:
+        extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
+        try:
+            version = Version(metadata.version(one.name)).public  # without a label such as +cu132: indices lack those
+        except metadata.PackageNotFoundError:
+            return f"{one.name}{extras}{one.specifier}"
+        return f"{one.name}{extras}=={version}"
+
+    its_own = of("ray", "")
+    wanted = [*of("pilotstudy", "cloud" if cloud else ""), *(one for one in of("ray", "tune") if one not in its_own)]
+    return sorted({pinned(one) for one in wanted if one.name != "ray"})
 
 
-def dump(options: Options) -> str:
-    """The options of `pilotstudy run` that say how it is run."""
+def words_of(options: Options) -> dict[str, Any]:
+    """The options of `pilotstudy run` that say how it is run; one without a value is True."""
     found = {
         "--data-dir": options.data_dir,
         "--cpus-per-trial": options.cpus_per_trial,
-        "--gpus-per-trial": options.gpus_per_trial or None,
+        "--gpus-per-trial": options.gpus_per_trial,
         "--concurrency": options.concurrency,
+        "--mps": options.mps or None,
     }
-    return json.dumps({name: value for name, value in found.items() if value is not None})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def limits_of(limits: Limits) -> dict[str, Any]:
+    """The options of `pilotstudy run` that say when it ends before it is done, as far as they differ from its own."""
+    found = {
+        "--time-budget": limits.time_budget,
+        "--max-cost": limits.max_cost,
+        "--price": limits.price,
+        "--wait": limits.wait if limits.wait != Limits().wait else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -23,6 +23,7 @@ from pilotstudy.statements import Row
 ENTROPY_BINS = 25
 COVERAGE_STEPS = 50
 RESAMPLES = 1000  # for the page's intervals
+MOST_TRACEBACKS = 20
 
 
 def page_data(run: Run) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def page_data(run: Run) -> dict[str, Any]:
         "calibration": calibration(run, study, stored),
         "search": searches(study, trials),
         "training": training(study, trials, curves),
-        "trials": trial_columns(study, trials, curves),
+        "trials": trial_columns(study, trials, curves) | {"tracebacks": tracebacks(run, trials)},
         "made": how_it_was_made(run, study),
     }
 
@@ -289,9 +290,17 @@ def how_it_was_made(run: Run, study: Study) -> dict[str, Any]:
         "packages": made["packages"] | {"python": made["python"]},
         "code": {"version": made["code_version"], "commit": made["git_commit"]},
         "machine": made["machine"],
+        "devices": frozen.get("devices", []),
         "budget": budget,
         "doubts": list(paper.GENERAL) if paper.rows(study.network.name, study.data.name) else [],
     }
+
+
+def tracebacks(run: Run, trials: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Where failed trials failed, by their place; of many, the first ones."""
+    failed = [place for place, row in enumerate(trials) if row["status"] == "failed"][:MOST_TRACEBACKS]
+    results = {place: run.result(trials[place]["key"]) or {} for place in failed}
+    return {place: str(result["traceback"]) for place, result in results.items() if result.get("traceback")}
 
 
 def safe(run: Run) -> dict[str, Any]:

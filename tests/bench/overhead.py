@@ -44,8 +44,9 @@ class Waiting(engine.TrialActor):
 
         time.sleep(float(os.environ["BENCH_SECONDS"]))
         files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
-        write(files.result, json.dumps({"status": "finished", "evaluations": [], "trial": self.work["trial"]}))
-        return {"done": True, "status": "finished", "epoch": 1}
+        result = json.dumps({"status": "finished", "evaluations": [], "trial": self.work["trial"]})
+        write(files.result, result)
+        return {"done": True, "status": "finished", "epoch": 1, "result": result}
 
 
 class Timed(Screen):

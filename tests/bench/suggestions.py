@@ -12,17 +12,17 @@ from pilotstudy.spec import Search
 
 def main() -> None:
     arm = arms.get("pilot-a-aug")
-    options = Search(arms=("pilot-a-aug",), trials=400)
+    options = Search(arms=("pilot-a-aug",), trials=1000)
     search = ArmSearch(arm.name, arm.space, arm.settings().model_dump(), options)
     spent = []
-    for number in range(400):
+    for number in range(1000):
         started = time.perf_counter()
         settings = search.propose()
         spent.append(time.perf_counter() - started)
         search.learn(
             number, {"nll": (settings["mask_rate"] - 0.7) ** 2 + settings["decoder_variance"], "accuracy": 0.5}
         )
-    for start in 0, 50, 100, 200, 350:
+    for start in 0, 50, 100, 200, 400, 500, 900:
         mean = sum(spent[start : start + 50]) / 50
         print(f"proposals {start} to {start + 49}: {1000 * mean:.1f} ms each, {mean / 10:.2%} of a 10-second trial")
 

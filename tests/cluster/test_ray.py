@@ -162,7 +162,6 @@ def test_a_trial_that_runs_out_of_gpu_memory_gets_a_larger_share(tmp_path):
     assert director.items[0].status == "failed"
     said.seek(0)
     assert "out of GPU memory, again with 0.5 of a GPU" in said.read()
-    assert [engine.share_for(peak, 24.0) for peak in (1.0, 5.0, 8.0, 23.0)] == [1 / 19, 1 / 3, 1 / 2, 1.0]
 
 
 def test_trials_that_diverge_end_neither_the_study_nor_ray(folder):
@@ -216,8 +215,9 @@ class Looking(engine.TrialActor):
         node = ray.get_runtime_context().get_node_id()
         seen = [ray.get_gpu_ids(), since, time.time(), node]
         files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
-        write(files.result, json.dumps({"status": "finished", "evaluations": [], "seen": seen}))
-        return {"done": True, "status": "finished", "epoch": 1}
+        result = json.dumps({"status": "finished", "evaluations": [], "seen": seen})
+        write(files.result, result)
+        return {"done": True, "status": "finished", "epoch": 1, "result": result}
 
 if __name__ == "__main__":
     folder, trials, expected, options = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
