@@ -32,7 +32,9 @@ pytest.importorskip("gcp_storage_emulator")
 @contextmanager
 def s3():
     from moto.server import ThreadedMotoServer
+    from s3fs import S3FileSystem
 
+    S3FileSystem.clear_instance_cache()  # of another test's server
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
