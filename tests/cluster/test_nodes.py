@@ -93,11 +93,11 @@ def test_the_runs_folder_on_an_object_store(monkeypatch):
     with s3() as values:
         for name, value in values.items():
             monkeypatch.setenv(name, value)
-        place("s3://studies").fs.mkdir("studies")
-        assert doctor.storage("s3://studies/runs")["state"] == "works"
-        write(place("s3://studies/runs/.mark"), "")
-        assert doctor.storage("s3://studies/runs", mark=".mark")["state"] == "works"
-        assert [path.name for path in place("s3://studies/runs").iterdir()] == [".mark"]
+        place("s3://examined").fs.mkdir("examined")
+        assert doctor.storage("s3://examined/runs")["state"] == "works"
+        write(place("s3://examined/runs/.mark"), "")
+        assert doctor.storage("s3://examined/runs", mark=".mark")["state"] == "works"
+        assert [path.name for path in place("s3://examined/runs").iterdir()] == [".mark"]
         missing = doctor.storage("s3://nobodys/runs")
         assert missing["state"] == "fails"
         assert "bucket does not exist" in missing["found"]
