@@ -160,7 +160,9 @@ class Stopper(tune.Stopper):
         """Nodes that have come get trials; those that have gone are not counted on. And what they cost."""
         searcher, resources = self.searcher, self.searcher.resources
         nodes = [node["Resources"] for node in capacity.alive() if node["NodeID"] not in searcher.avoided]
-        before, searcher.at_once = searcher.at_once, capacity.concurrency(resources, nodes, searcher.director.total)
+        # One is always asked for: Tune looks after nothing else while it has no trial, running or waiting.
+        most = max(1, capacity.concurrency(resources, nodes, searcher.director.total))
+        before, searcher.at_once = searcher.at_once, most
         if searcher.at_once > before and not resources.autoscaled:
             searcher.screen.say(f"{searcher.at_once} trials at a time now: nodes have come")
         self.machines = sum(bool(capacity.fits(node, resources.cpus, resources.gpus)) for node in nodes)
@@ -176,6 +178,8 @@ class Stopper(tune.Stopper):
         wanted = f"{len(self.searcher.items)} trials want {resources.cpus} CPU" + "s" * (resources.cpus > 1)
         wanted += f" and {resources.gpus:g} GPU" if resources.gpus else ""
         coming = capacity.starting() if resources.autoscaled else "no node has room"
+        if self.searcher.avoided:
+            coming += f"; left alone: {', '.join(self.searcher.avoided.values())}"
         self.searcher.screen.say(f"waiting for a node, {waited:.0f} min: {wanted} each; {coming}")
         if waited >= self.limits.wait:
             self.searcher._stop("wait", NotDoneError(f"no node had room within {self.limits.wait:g} minutes; {coming}"))

@@ -187,7 +187,9 @@ class StudySearcher(Searcher):
 
         cpus, gpus = self.resources.cpus, self.resources.gpus
         able = [node["NodeID"] for node in capacity.alive() if capacity.fits(node["Resources"], cpus, gpus)]
-        return not self.resources.autoscaled and set(able) <= set(self.avoided)
+        # An autoscaler may bring better ones; but not when several were sick and no trial has ever ended well.
+        hopeless = self._alike is not None and len(self.avoided) >= IN_A_ROW
+        return set(able) <= set(self.avoided) and (hopeless or not self.resources.autoscaled)
 
     def _failed(self, item: Item, told: dict[str, Any]) -> None:
         kept = {name: told[name] for name in ("error", "traceback", "node", "host", "gpu") if name in told}

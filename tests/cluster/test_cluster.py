@@ -208,6 +208,7 @@ def test_a_folder_that_not_all_nodes_see_is_refused(nodes, tmp_path):
     assert not list((runs / "far").glob("results/*"))
 
 
+@pytest.mark.download
 def test_a_cluster_needs_only_ray(nodes, tmp_path):
     """What we need is installed by the job itself. Downloads some GB and takes minutes."""
     bare = tmp_path / "bare"

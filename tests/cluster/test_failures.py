@@ -8,6 +8,8 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))
 import chaos
 
@@ -28,6 +30,7 @@ def used_and_total() -> tuple[int, int]:
     return 1024 * (kib["MemTotal"] - kib["MemAvailable"]), 1024 * kib["MemTotal"]
 
 
+@pytest.mark.long
 def test_a_machine_whose_memory_another_program_fills_loses_nothing(tmp_path):
     """Ray's memory monitor ends the actors. They come back, fewer at once, and the study ends as it would have."""
     chaos.prepare(tmp_path)
@@ -64,6 +67,7 @@ def test_a_machine_whose_memory_another_program_fills_loses_nothing(tmp_path):
     assert {json.loads(path.read_text())["status"] for path in run.results.glob("*.json")} == {"finished"}
 
 
+@pytest.mark.long
 def test_a_study_whose_first_trials_all_fail_alike_stops_with_that_reason(tmp_path):
     chaos.prepare(tmp_path)
     words = chaos.command(
@@ -135,6 +139,7 @@ def drive(folder: Path, change: str, environment: dict[str, str] | None = None, 
     return subprocess.Popen(words, env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.long
 def test_a_gpu_that_cannot_be_used_ends_the_study_and_never_trains_on_the_cpu(tmp_path):
     """A logical GPU with no card behind it, as with a driver that is too old."""
     said, _ = drive(tmp_path, "pass", num_gpus=1, num_cpus=2, gpus=0.5).communicate(timeout=200)
@@ -278,6 +283,7 @@ def test_which_errors_are_not_the_trials_own():
     assert not is_out_of_memory(RuntimeError("the host ran out of memory"))
 
 
+@pytest.mark.long
 def test_a_stopped_run_gives_its_trials_the_time_to_save(tmp_path):
     """Ray Tune alone would kill an actor that takes longer than five seconds."""
     slow = "save = checkpoint.save; checkpoint.save = lambda path, content: (time.sleep(7), save(path, content))"

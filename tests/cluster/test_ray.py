@@ -75,6 +75,7 @@ def test_the_same_command_again_repeats_nothing_and_starts_no_ray(folder):
     assert time.monotonic() - since < 150
 
 
+@pytest.mark.long
 def test_killed_and_resumed_it_ends_the_same(folder):
     """Three strikes in the middle of trials; `python tests/cluster/chaos.py` goes on for longer."""
     run = chaos_files(folder, "struck").folder
@@ -94,6 +95,7 @@ def test_killed_and_resumed_it_ends_the_same(folder):
     assert not list(run.glob("checkpoints/*"))
 
 
+@pytest.mark.long
 def test_ctrl_c_and_stop_and_a_second_process(folder):
     process = chaos.start(folder, "calm")
     trials = chaos_files(folder, "calm").folder / "results"
@@ -127,6 +129,7 @@ def wait_for(condition, process, seconds: float = 90) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_disk_that_cannot_be_written_ends_the_run_and_nothing_is_lost(folder):
     run = chaos_files(folder, "full").folder
     run.mkdir()
@@ -164,6 +167,7 @@ def test_a_trial_that_runs_out_of_gpu_memory_gets_a_larger_share(tmp_path):
     assert "out of GPU memory, again with 0.5 of a GPU" in said.read()
 
 
+@pytest.mark.long
 def test_trials_that_diverge_end_neither_the_study_nor_ray(folder):
     words = ("run", folder / "chaos.toml", "--name", "wild", "--seeds", 1, "--trials", 4)
     done = pilotstudy(folder, *words, "--set", "training.learning_rate=1e30")
@@ -183,6 +187,7 @@ def test_impossible_requests_are_refused_before_anything_starts(folder):
     assert pilotstudy(folder, "resume", "nope").returncode == 2
 
 
+@pytest.mark.long
 def test_early_stopping_prunes_and_does_not_count(folder):
     words = ("run", folder / "chaos.toml", "--name", "early", "--set", "search.early_stopping=true", "--trials", 16)
     done = pilotstudy(folder, *words, "-q")
@@ -253,6 +258,7 @@ def at_once(seen: list) -> int:
     return max(sum(start <= moment < end for _, start, end, _ in seen) for _, moment, _, _ in seen)
 
 
+@pytest.mark.long
 def test_a_study_on_fractions_of_a_gpu(tmp_path):
     """Four trials at a time on one logical GPU, each seeing its device; the fifth waits."""
     seen = look(tmp_path, 5, 4, num_cpus=6, num_gpus=1)
