@@ -17,6 +17,10 @@ class DeviceError(InputError):
     """A GPU was asked for and cannot be used on this node."""
 
 
+class CaptureError(PilotstudyError):
+    """Steps that cannot be captured as a CUDA graph; the trial starts again with ordinary ones."""
+
+
 class DataError(PilotstudyError):
     """A data set that cannot be had, or that is damaged."""
 

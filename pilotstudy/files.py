@@ -198,7 +198,11 @@ class Background:
         self._do(path, lambda: write(path, content))
 
     def remove(self, path: Path) -> None:
-        self._do(path, lambda: path.unlink(missing_ok=True))
+        def work() -> None:
+            with storing(path):
+                path.unlink(missing_ok=True)
+
+        self._do(path, work)
 
     def _do(self, path: Path, work: Callable[[], None]) -> None:
         self.check()

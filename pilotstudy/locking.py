@@ -146,7 +146,8 @@ class Lease:
             except OSError:  # refused, or it broke: look who has it now
                 if attempt == 2:
                     raise
-        raise RunLockedError("another process")
+        if self._look()[0].get("lease") != self.own:
+            raise RunLockedError("another process")
 
     @contextmanager
     def held(self) -> Iterator[None]:

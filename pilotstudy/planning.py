@@ -22,6 +22,7 @@ from torch.utils.flop_counter import flop_registry
 from pilotstudy import device, metrics, prices
 from pilotstudy.data.prepared import load
 from pilotstudy.director import counts
+from pilotstudy.method.regulariser import Masked
 from pilotstudy.prices import Gpu, Work
 from pilotstudy.progress import Progress
 from pilotstudy.spec import Study, trial
@@ -181,6 +182,8 @@ def short_epoch(trainer: Trainer, part: Size) -> tuple[float, float]:
 def estimated(trainer: Trainer, gpu: Gpu) -> Cost:
     """What a trial would take on a GPU, from the operations of a few steps on this CPU."""
     whole, part = shorten(trainer, 3)
+    if isinstance(trainer.regulariser, Masked):  # as it is on CUDA
+        trainer.regulariser.mask_prior.dense = True
     trainer.train_epoch()  # what is made once is not counted
     trainer.epoch = 0
     epoch = counted(trainer.train_epoch)

@@ -88,14 +88,17 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, limits
             message(f"run {run.name}: {director.total} trials, {most}{resources.concurrency} at a time")
             with Screen(director, out, quiet) as screen:
                 ended = engine.execute(director, data, resources, screen, limits)
-        except NotDoneError as error:
-            raise NotDoneError(f"{error}; `pilotstudy resume {run.name}` goes on from here") from error
         finally:
             if options.address:
                 message(STILL_COSTS.format(address=options.address))
-    run.add_devices(ended.devices)
+    if ended.stopping != "lost":
+        run.add_devices(ended.devices)
     if limits.price:
-        message(f"spent about {ended.spent:.2f} $ at {limits.price:g} $ an hour for each machine with trials")
+        message(f"spent about {ended.spent:.2f} $ at {limits.price:g} $ an hour for each machine that takes trials")
+    if isinstance(ended.error, NotDoneError):
+        raise NotDoneError(f"{ended.error}; `pilotstudy resume {run.name}` goes on from here")
+    if ended.error:
+        raise ended.error
     if ended.stopping == "interrupted":
         raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
     if ended.stopping:

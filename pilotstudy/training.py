@@ -15,7 +15,7 @@ from torch import Tensor
 from pilotstudy import arms, device, metrics, networks
 from pilotstudy.data.prepared import DataSet
 from pilotstudy.data.splits import split
-from pilotstudy.errors import CheckpointError, DivergedError
+from pilotstudy.errors import CaptureError, CheckpointError, DivergedError
 from pilotstudy.method.regulariser import Loss
 from pilotstudy.spec import Trial
 
@@ -77,7 +77,15 @@ class Trainer:
     are the same for every arm, so that arms can be compared in pairs.
     """
 
-    def __init__(self, trial: Trial, data: DataSet, where: torch.device | None = None, threads: int | None = None):
+    def __init__(
+        self,
+        trial: Trial,
+        data: DataSet,
+        where: torch.device | None = None,
+        threads: int | None = None,
+        *,
+        graph: bool = True,
+    ):
         self.trial, self.data = trial, data
         self.where = where or device.choose()
         self.precision = trial.training.precision
@@ -94,18 +102,21 @@ class Trainer:
         inputs = arms.Inputs(example, scaling.mean, scaling.deviation)
         self.regulariser = arm.build(settings, network, inputs).to(self.where)
         self.modes = arm.modes
-        graph = trial.training.cuda_graph and self.where.type == "cuda"
+        on_cuda = self.where.type == "cuda"
+        captured = graph and trial.training.cuda_graph and on_cuda
         # `fused` is one pass over the parameters where the default takes several.
         groups = self.regulariser.parameter_groups(trial.training.learning_rate)
-        self.optimiser = torch.optim.Adam(groups, fused=True, capturable=graph)
+        self.optimiser = torch.optim.Adam(groups, fused=True, capturable=captured)
         # On a GPU the images go there once, as uint8; on a CPU this is the memory map itself.
         self.images = torch.from_numpy(data.train_images).to(self.where)
         self.labels = torch.from_numpy(data.train_labels).to(self.where)
         self.scaling = scaling.to(self.where)
-        self.graph = GraphedStep(self) if graph else None
+        self.graph = GraphedStep(self) if captured else None
         self.notes: list[str] = []  # what a user should know of how it was trained
-        if trial.training.cuda_graph and not graph:
+        if trial.training.cuda_graph and not on_cuda:
             self.notes.append("cuda_graph has no effect: the trial runs on a CPU")
+        elif trial.training.cuda_graph and not graph:
+            self.notes.append("steps were ordinary ones: capturing them as a CUDA graph failed")
         self.epoch = 0
         self.history: list[dict[str, float]] = []
         self.best = Best()
@@ -248,8 +259,8 @@ class GraphedStep:
     """A training step captured as a CUDA graph: one launch in place of hundreds.
 
     The first steps of a process are ordinary ones, on a stream of their own, as torch asks for before a capture. The
-    next is captured, and replayed from then on. Batches of another size are ordinary steps. Where capturing fails, all
-    are, and a note says so.
+    next is captured, and replayed from then on. Batches of another size are ordinary steps. Where capturing fails, that
+    is a `CaptureError`, after which the trial starts again with ordinary steps: best in another process.
     """
 
     WARM_UP = 3
@@ -258,15 +269,14 @@ class GraphedStep:
         self.trainer = trainer
         self.ordinary_steps = 0
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.failed = False
         self.stream = torch.cuda.Stream(trainer.where)
 
     def __call__(self, x: Tensor, y: Tensor) -> tuple[Loss, Tensor | None]:
         size = self.trainer.trial.training.batch_size
         if len(y) == size and self.ordinary_steps < self.WARM_UP:
             return self._warm_up(x, y)
-        if len(y) == size and self.graph is None and not self.failed:
-            self._capture(x, y)
+        if len(y) == size and self.graph is None:
+            self.graph = self._capture(x, y)
         self.trainer.regulariser.before_step()
         if len(y) != size or self.graph is None:
             return self.trainer.step(x, y)
@@ -284,19 +294,18 @@ class GraphedStep:
         now.wait_stream(self.stream)
         return done
 
-    def _capture(self, x: Tensor, y: Tensor) -> None:
+    def _capture(self, x: Tensor, y: Tensor) -> torch.cuda.CUDAGraph:
         """Writes down what a step launches; nothing is computed yet."""
         self.x, self.y = x.clone(), y.clone()
         self.trainer.regulariser.capture(self.trainer.where)
         self.trainer.optimiser.zero_grad()  # so that gradients are made in the graph's own memory
         graph = torch.cuda.CUDAGraph()
+        generator = torch.cuda.default_generators[self.trainer.where.index or 0]
+        before = generator.clone_state()
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 self.loss, self.norm = self.trainer.step(self.x, self.y)
-            self.graph = graph
         except RuntimeError as error:
-            self.failed = True
-            reason = " ".join(str(error).split())[:200]
-            self.trainer.notes.append(
-                f"its steps could not be captured as a CUDA graph, so they were ordinary: {reason}"
-            )
+            generator.graphsafe_set_state(before)  # else it would go on thinking that it is being captured
+            raise CaptureError(" ".join(str(error).split())[:200]) from error
+        return graph

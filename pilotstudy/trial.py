@@ -9,7 +9,7 @@ import torch
 
 from pilotstudy import __version__, checkpoint, device, tables
 from pilotstudy.data.prepared import DataSet
-from pilotstudy.errors import CheckpointError, DivergedError, InputError
+from pilotstudy.errors import CaptureError, CheckpointError, DivergedError, InputError
 from pilotstudy.evaluation import evaluate, predict, reliability
 from pilotstudy.files import TrialFiles, storing, write
 from pilotstudy.spec import Trial
@@ -30,10 +30,11 @@ class TrialRun:
         where: torch.device | None = None,
         threads: int | None = None,
         checkpoint_seconds: float = 10.0,
+        graph: bool = True,
     ):
         self.trial, self.data, self.files = trial, data, files
         self.diverged: int | None = None
-        self.trainer = Trainer(trial, data, where, threads)
+        self.trainer = Trainer(trial, data, where, threads, graph=graph)
         saved = checkpoint.load(files.checkpoint) if files else None
         if files and saved:
             try:
@@ -130,7 +131,11 @@ def run(
             return earlier
     under_way = TrialRun(trial, data, files, **options)
     while not under_way.ended:
-        record = under_way.advance()
+        try:
+            record = under_way.advance()
+        except CaptureError:
+            under_way = TrialRun(trial, data, files, **options, graph=False)
+            continue
         if record:
             on_epoch(record)
     under_way.save()

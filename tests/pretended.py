@@ -33,6 +33,7 @@ VIEWS = frozenset(
     select split split_with_sizes chunk detach alias unsqueeze squeeze as_strided _reshape_alias unbind lift_fresh
     narrow diagonal unfold""".split()  # noqa: SIM905
 )
+DRAWS = ("randn_like", "rand_like", "random_", "uniform_", "normal_", "bernoulli_")
 WAITS = {"nonzero": 1, "masked_select": 1, "unique_consecutive": 1, "_unique2": 1, "unique_dim": 1, "bincount": 3}
 gpu: "Gpu | None" = None
 
@@ -43,6 +44,7 @@ class Gpu:
         self.waits: collections.Counter[tuple[str, str]] = collections.Counter()
         self.graph: Graph | None = None  # that is being captured
         self.memory_fraction = 1.0
+        self.generator_is_captured = False
 
     def wait(self, what: str, times: int = 1) -> None:
         if self.graph is not None:
@@ -97,8 +99,10 @@ def capturing(graph: Graph, stream: Any = None, **options: Any) -> Iterator[None
     assert gpu is not None
     state = torch.get_rng_state()
     gpu.graph = graph
+    gpu.generator_is_captured = True
     try:
         yield
+        gpu.generator_is_captured = False
     finally:
         gpu.graph = None
         graph.put_back()
@@ -165,6 +169,8 @@ def run(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         gpu.wait("index by booleans")
     if name == "equal" or (name == "copy_" and ours and on_cpu):
         gpu.wait(name)
+    if gpu.generator_is_captured and gpu.graph is None and name in DRAWS:  # a capture has failed
+        raise RuntimeError("Offset increment outside graph capture encountered unexpectedly.")
     if name not in VIEWS:
         gpu.launches[name] += 1
     if kwargs.get("device") is not None:
@@ -266,6 +272,17 @@ def grouped(lists: Any, with_indices: bool = False) -> Any:
     return {(CUDA if ours else device, dtype): group for (device, dtype), group in found.items()}
 
 
+class Generator:
+    """The device's random generator, which counts as captured until it is given a state from before."""
+
+    def clone_state(self) -> "Generator":
+        return self
+
+    def graphsafe_set_state(self, state: "Generator") -> None:
+        assert gpu is not None
+        gpu.generator_is_captured = False
+
+
 class Stream:
     def __init__(self, *words: Any, **options: Any) -> None: ...
 
@@ -305,6 +322,7 @@ def pretended(card: Any = CARD) -> Iterator[Gpu]:
         "Stream": Stream,
         "CUDAGraph": Graph,
         "graph": capturing,
+        "default_generators": (Generator(),),
     }
     # A module's parameters are replaced when it moves: else the data would be put into a plain Parameter.
     torch.__future__.set_overwrite_module_params_on_conversion(True)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from pilotstudy import checkpoint, device, networks
 from pilotstudy.arms import arms
-from pilotstudy.errors import DeviceError
+from pilotstudy.errors import CaptureError, DeviceError
 from pilotstudy.files import TrialFiles
 from pilotstudy.method.augmentation import DataAugmentation, rotate
 from pilotstudy.method.masks import MaskPrior
@@ -144,9 +144,9 @@ def steady_noise(monkeypatch):
 @contextlib.contextmanager
 def dense(regulariser):
     """The regulariser as on CUDA."""
-    rows, regulariser.mask_prior._by_rows = regulariser.mask_prior._by_rows, regulariser.mask_prior._dense
+    regulariser.mask_prior.dense = True
     yield
-    regulariser.mask_prior._by_rows = rows
+    regulariser.mask_prior.dense = False
 
 
 def both(regulariser, x, y, seed: int):
@@ -256,7 +256,6 @@ def test_a_captured_step_is_a_step(arm, data):
             logits = trainer.validation_logits(trainer.modes[-1])
             if graph:
                 assert trainer.graph.graph.steps
-                assert not trainer.graph.failed
         outcomes.append(([{k: v for k, v in r.items() if "second" not in k} for r in records], logits))
     assert outcomes[0][0] == outcomes[1][0]
     assert np.array_equal(outcomes[0][1], outcomes[1][1])
@@ -264,13 +263,15 @@ def test_a_captured_step_is_a_step(arm, data):
 
 def test_a_step_that_cannot_be_captured_is_an_ordinary_one_and_a_note_says_so(data, monkeypatch, tmp_path):
     clip = Pilot.clip_gradients
-    monkeypatch.setattr(Pilot, "clip_gradients", lambda self: (clip(self), float(self.dgm.decoder[0].bias.sum()))[0])
+    monkeypatch.setattr(Pilot, "clip_gradients", lambda self: (clip(self), self.dgm.decoder[0].bias.sum().item())[0])
+    trial = trial_of("pilot-a-aug", cuda_graph=True, batch_size=10)
     with pretended() as gpu:
-        result = run(trial_of("pilot-a-aug", cuda_graph=True, batch_size=10), data, tmp_path, where=CUDA)
+        trainer = Trainer(trial, data, CUDA, 1)
+        with pytest.raises(CaptureError, match="not permitted when stream is capturing"):
+            trainer.train_epoch()
+        result = run(trial, data, tmp_path, where=CUDA)
     assert result["status"] == "finished"
-    assert len(result["notes"]) == 1
-    assert "could not be captured as a CUDA graph" in result["notes"][0]
-    assert "item" in result["notes"][0]
+    assert result["notes"] == ["steps were ordinary ones: capturing them as a CUDA graph failed"]
     assert any(what == "item" for what, _ in gpu.waits)
 
 

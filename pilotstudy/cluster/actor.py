@@ -14,7 +14,7 @@ import ray
 from ray import tune
 from ray.experimental.internal_kv import _internal_kv_get
 
-from pilotstudy.errors import CheckpointError, DeviceError, StorageError
+from pilotstudy.errors import CaptureError, CheckpointError, DeviceError, StorageError
 
 MAX_RESTARTS = 20  # of one trial, on nodes that went on; lost nodes do not count
 # Words of errors after which a CUDA context is of no use, to this trial or any other.
@@ -51,7 +51,9 @@ def is_of_the_node(error: BaseException) -> bool:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Of the GPU's: while training, or while CUDA makes its context, which torch tells by another error."""
-    return type(error).__name__ == "OutOfMemoryError" or (is_of_the_node(error) and "out of memory" in str(error))
+    words = "out of memory", "ALLOC_FAILED"  # the second is how cuBLAS and cuDNN say it
+    of_the_gpu = is_of_the_node(error) and any(word in str(error) for word in words)
+    return type(error).__name__ == "OutOfMemoryError" or of_the_gpu
 
 
 def answers(node: str) -> bool:
@@ -106,10 +108,12 @@ class TrialActor(tune.Trainable):
         try:
             return self.here() | self._step()
         except StorageError as error:
-            return {"done": True, "status": "storage", "error": str(error)}
+            return self.here() | {"done": True, "status": "storage", "error": str(error)}
         except Exception as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
             told = self.here() | {"error": reason, "traceback": traceback.format_exc()[-8000:]}
+            if isinstance(error, CaptureError):  # CUDA may be of no more use in this process
+                raise NodeFault(told | {"kind": "capture"}) from None
             if is_of_the_node(error):
                 kind = "out of memory" if is_out_of_memory(error) else "node"
                 raise NodeFault(told | {"kind": kind}) from None
@@ -120,6 +124,8 @@ class TrialActor(tune.Trainable):
         from pilotstudy.trial import TrialRun
 
         if self.under_way is None:
+            if self._told_to_stop():
+                return {"done": True, "status": "saved"}
             self.under_way = self._start()
         run: TrialRun = self.under_way
         started, record = time.monotonic(), None
@@ -129,7 +135,7 @@ class TrialActor(tune.Trainable):
                 break
         report = {"epoch": run.trainer.epoch, "device": self.device, **(record or {})}
         if not run.ended:
-            if _internal_kv_get(stop_mark(self.work["session"])):
+            if self._told_to_stop():
                 run.save()
                 return report | {"done": True, "status": "saved"}
             return report
@@ -140,6 +146,9 @@ class TrialActor(tune.Trainable):
         self.release()
         # The driver need not fetch it from a store that may be far away.
         return report | {"done": True, "status": result["status"], "result": json.dumps(result)}
+
+    def _told_to_stop(self) -> bool:
+        return bool(_internal_kv_get(stop_mark(self.work["session"])))
 
     def _start(self) -> Any:
         if self.work["mps"]:
@@ -164,7 +173,7 @@ class TrialActor(tune.Trainable):
         files = RunFiles(folder).trial(self.work["key"])
         self.starts = self._count(files)
         trial = Trial.model_validate(self.work["trial"])
-        options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds")}}
+        options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds", "graph")}}
         try:
             return TrialRun(trial, self.data, files, **options)
         except CheckpointError:  # damaged: the trial starts anew

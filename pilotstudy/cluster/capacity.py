@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayTaskError
 from ray.experimental.internal_kv import _internal_kv_get
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pilotstudy.data.prepared import DataSet
-from pilotstudy.errors import InputError, NotDoneError
+from pilotstudy.errors import InputError, NotDoneError, PilotstudyError
 from pilotstudy.files import is_remote, whole, write
 from pilotstudy.spec import Trial
 
@@ -33,6 +34,7 @@ class Resources:
     limit: int | None = None
     autoscaled: bool = False
     mps: bool = False
+    asked: float = 0.0  # the share of a GPU that was asked for; `gpus` may be more, see `spread`
 
 
 Node = Mapping[str, float]  # its resources by name
@@ -55,7 +57,8 @@ def room(nodes: Sequence[Node], cpus: int, gpus: float) -> int:
 def fitting(cpus: int, gpus: float, limit: int | None, trials: int = 1_000_000, *, mps: bool = False) -> Resources:
     """What a trial gets and how many run at once, refused if the cluster can never give it."""
     nodes = [node["Resources"] for node in alive()]
-    asked = Resources(cpus, spread(gpus, nodes, cpus, min(limit or trials, trials)), 1, limit, autoscales(), mps)
+    share = spread(gpus, nodes, cpus, min(limit or trials, trials))
+    asked = Resources(cpus, share, 1, limit, autoscales(), mps, gpus)
     now = concurrency(asked, nodes, trials)
     if not now:
         there = ray.cluster_resources()
@@ -192,6 +195,12 @@ def measured_share(trials: Sequence[Trial], data: DataSet, wait: float, say: Cal
     for minute in range(max(1, round(wait))):
         ready, _ = ray.wait([measuring], timeout=MINUTE)
         if ready:
-            return share_for(*ray.get(measuring))
+            try:
+                return share_for(*ray.get(measuring))
+            except RayTaskError as error:
+                cause = error.cause
+                raise (
+                    cause if isinstance(cause, PilotstudyError) else InputError(f"--gpus-per-trial auto: {cause}")
+                ) from error
         say(f"waiting for a GPU to measure a trial on, {minute + 1} min; {starting()}")
     raise NotDoneError(f"no GPU came within {wait:g} minutes; {starting()}")

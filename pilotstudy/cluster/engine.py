@@ -4,6 +4,7 @@ import os
 import signal
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,19 +154,28 @@ class Stopper(tune.Stopper):
             self.count(now)
         if searcher.running:
             self.busy = now
-        elif searcher.items and now - self.busy > capacity.MINUTE and now - self.said > capacity.MINUTE:
+        elif (
+            (searcher.items or searcher.again)
+            and now - self.busy > capacity.MINUTE
+            and now - self.said > capacity.MINUTE
+        ):
             self.wait(now)
 
     def count(self, now: float) -> None:
         """Nodes that have come get trials; those that have gone are not counted on. And what they cost."""
         searcher, resources = self.searcher, self.searcher.resources
-        nodes = [node["Resources"] for node in capacity.alive() if node["NodeID"] not in searcher.avoided]
+        alive = capacity.alive()
+        nodes = [node["Resources"] for node in alive if node["NodeID"] not in searcher.avoided]
+        cpus, total = resources.cpus, searcher.director.total
+        searcher.gpus = capacity.spread(resources.asked, nodes, cpus, min(resources.limit or total, total))
+        searcher.ahead = max([4, *(2 * capacity.fits(node, cpus, searcher.gpus) for node in nodes)])
         # One is always asked for: Tune looks after nothing else while it has no trial, running or waiting.
-        most = max(1, capacity.concurrency(resources, nodes, searcher.director.total))
+        most = max(1, capacity.concurrency(replace(resources, gpus=searcher.gpus), nodes, total))
         before, searcher.at_once = searcher.at_once, most
         if searcher.at_once > before and not resources.autoscaled:
             searcher.screen.say(f"{searcher.at_once} trials at a time now: nodes have come")
-        self.machines = sum(bool(capacity.fits(node, resources.cpus, resources.gpus)) for node in nodes)
+        # Those that are left alone are paid for too.
+        self.machines = sum(bool(capacity.fits(node["Resources"], cpus, searcher.gpus)) for node in alive)
         self.spent += self.machines * (self.limits.price or 0.0) * (now - self.counted) / 3600
         self.counted = now
         if self.limits.max_cost is not None and self.spent >= self.limits.max_cost:
@@ -175,7 +185,9 @@ class Stopper(tune.Stopper):
         """Nothing runs: say why, and give up after a while."""
         self.said = now
         resources, waited = self.searcher.resources, (now - self.busy) / capacity.MINUTE
-        wanted = f"{len(self.searcher.items)} trials want {resources.cpus} CPU" + "s" * (resources.cpus > 1)
+        wanted = f"{len(self.searcher.items) + len(self.searcher.again)} trials want {resources.cpus} CPU" + "s" * (
+            resources.cpus > 1
+        )
         wanted += f" and {resources.gpus:g} GPU" if resources.gpus else ""
         coming = capacity.starting() if resources.autoscaled else "no node has room"
         if self.searcher.avoided:
@@ -213,7 +225,7 @@ def execute(
     screen: Screen,
     limits: "Limits | None" = None,
 ) -> StudySearcher:
-    """Runs all that the director plans. `stopping` of what it gives back is why it ended early, if it did."""
+    """Runs all that the director plans. What it gives back says why it ended early, if it did: `stopping`, `error`."""
     from pilotstudy.running import Limits
 
     files = director.run.files
@@ -261,8 +273,6 @@ def execute(
         if searcher.stopping != "lost":
             director.save()
     searcher.spent = stopper.spent
-    if searcher.error:
-        raise searcher.error
     return searcher
 
 

@@ -107,13 +107,14 @@ class MaskPrior:
         self.sizes = [sizes[layer] for layer in self.layers]
         self.whole_layers = kind.endswith("aug")
         self.features = len(self.sizes) if self.whole_layers else sum(self.sizes)
+        self.dense = False  # on a CPU too
 
     def draw(self, n: int, rate: float | Tensor, device: torch.device | str = "cpu") -> Mask:
         """b ~ p(b). `rate` may be a number on the device, so that it can change between replays of a CUDA graph."""
         if not self.whole_layers:
             return self._draw_units(n, rate, device)
         which = self._draw_layers(n, rate, device)
-        return self._by_rows(which) if which.device.type == "cpu" else self._dense(which)
+        return self._dense(which) if self.dense or which.device.type != "cpu" else self._by_rows(which)
 
     def _draw_layers(self, n: int, rate: float | Tensor, device: torch.device | str) -> Tensor:
         """[n]: the masked layer of each sample, k (the number of layers that can be masked) for none."""

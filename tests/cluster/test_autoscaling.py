@@ -107,7 +107,7 @@ def test_what_cannot_be_had_is_waited_for_with_a_line_and_then_given_up(nodes, t
     lines = [line for line in said.splitlines() if line.startswith("waiting for a node")]
     assert len(lines) == 2, said
     assert "10 trials want 1 CPU each" in lines[0]
-    assert "error NotDoneError no node had room within 2 minutes" in said
+    assert "ended wait NotDoneError no node had room within 2 minutes" in said
 
 
 def test_nodes_that_join_late_are_used(nodes, tmp_path):

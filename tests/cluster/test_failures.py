@@ -117,10 +117,8 @@ if __name__ == "__main__":
         resources = engine.fitting(1, gpus, None, director.total)
         print("at once", resources.concurrency, "each", resources.gpus, file=out)
         with Screen(director, out) as screen:
-            try:
-                print("ended", engine.execute(director, data, resources, screen, limits).stopping, file=out)
-            except Exception as error:
-                print("error", type(error).__name__, error, file=out)
+            ended = engine.execute(director, data, resources, screen, limits)
+            print("ended", ended.stopping, type(ended.error).__name__, ended.error, file=out)
 """
 
 
@@ -143,14 +141,14 @@ def drive(folder: Path, change: str, environment: dict[str, str] | None = None, 
 def test_a_gpu_that_cannot_be_used_ends_the_study_and_never_trains_on_the_cpu(tmp_path):
     """A logical GPU with no card behind it, as with a driver that is too old."""
     said, _ = drive(tmp_path, "pass", num_gpus=1, num_cpus=2, gpus=0.5).communicate(timeout=200)
-    assert "error NotDoneError no node is left that can train" in said, said
+    assert "ended sick NotDoneError no node is left that can train" in said, said
     assert "cuda was asked for and cannot be used" in said
     assert "needs NVIDIA's driver" in said
     assert not list((tmp_path / "run" / "results").glob("*.json"))
 
 
 def test_small_shares_are_spread_over_all_gpus():
-    from pilotstudy.cluster.capacity import MOST_ON_A_GPU, concurrency, fitting, share_for, spread
+    from pilotstudy.cluster.capacity import MOST_ON_A_GPU, concurrency, share_for, spread
     from pilotstudy.cluster.engine import Resources
 
     four = [{"CPU": 8.0, "GPU": 4.0}]
@@ -169,7 +167,6 @@ def test_small_shares_are_spread_over_all_gpus():
     assert concurrency(grown, [], 1000) == 64
     assert concurrency(Resources(1, 0.25, 1, 8, autoscaled=True), [{"CPU": 64.0, "GPU": 64.0}], 1000) == 8
     assert concurrency(Resources(1, 0.25), [{"CPU": 4.0, "GPU": 1.0}], 1000) == 4
-    assert fitting.__doc__
 
 
 def make_searcher(folder: Path, **resources):
@@ -207,13 +204,115 @@ def test_a_sick_gpu_does_not_eat_the_study(tmp_path):
         assert again["avoid"] == ("sick" if number == 2 else "")
     assert "host-sick, GPU 0 failed 3 trials in a row and gets no more: RuntimeError: CUDA error: ECC" in said()
     for number in range(3, 6):
-        searcher.cause = fault(f"other{number}")
+        searcher.cause = fault(f"other{number}", f"RuntimeError: CUDA error: {'abcdef'[number]}")  # not all alike
         searcher.on_trial_complete(str(number), error=True)
         searcher.suggest(str(number + 1))
     item = searcher.director.items[0]
     assert item.status == "failed"  # six nodes cannot all be sick
     assert searcher.director.run.result(item.key)["traceback"] == "Traceback .."
     assert not searcher.stopping
+
+
+def test_the_same_fault_on_several_nodes_and_no_success_stops_the_study(tmp_path):
+    """A broken image, on a cluster whose autoscaler would bring one such node after the other."""
+    searcher, _ = make_searcher(tmp_path, concurrency=20, autoscaled=True)
+    for number in range(6):
+        searcher.suggest(str(number))
+    for number in range(6):
+        assert not searcher.stopping
+        searcher.cause = fault(f"node{number % 2}", f"DeviceError: driver 55{number}")
+        searcher.on_trial_complete(str(number), error=True)
+    assert searcher.stopping == "sick"
+    assert "no trial has ended well, and 6 failed alike: DeviceError: driver 555" in str(searcher.error)
+
+
+def test_a_larger_share_is_kept_and_other_faults_do_not_use_it_up(tmp_path):
+    searcher, _ = make_searcher(tmp_path, concurrency=1, gpus=0.25)
+    out_of_memory = {"status": "out of memory", "error": "CUDA out of memory"}
+    shares = [searcher.suggest("0")["gpus"]]
+    for number, told in enumerate([None, out_of_memory, None, out_of_memory]):
+        searcher.cause = None if told else fault("a")
+        searcher.on_trial_complete(str(number), told, error=told is None)
+        shares.append(searcher.suggest(str(number + 1))["gpus"])
+    assert shares == [0.25, 0.25, 0.5, 0.5, 1.0]
+
+
+def test_steps_that_cannot_be_captured_are_ordinary_in_another_process(tmp_path):
+    searcher, _ = make_searcher(tmp_path, concurrency=1)
+    assert json.loads(searcher.suggest("0")["work"])["graph"]
+    searcher.cause = fault("n", "CaptureError: not permitted", "capture")
+    searcher.on_trial_complete("0", error=True)
+    assert not json.loads(searcher.suggest("1")["work"])["graph"]
+    assert searcher.director.items[0].retries == 0
+
+
+def test_proposals_do_not_run_ahead_of_what_is_learnt(tmp_path):
+    """However many trials an autoscaler is asked for."""
+    searcher, _ = make_searcher(tmp_path, concurrency=64, autoscaled=True)
+    suggested = [searcher.suggest(str(number)) for number in range(12)]
+    assert [bool(one) for one in suggested] == [True] * 7 + [False] * 5  # the fixed arms, and one more
+    searcher.running |= {str(number) for number in range(7)}
+    assert [bool(searcher.suggest(f"b{number}")) for number in range(6)] == [True] * 4 + [False] * 2
+
+
+def test_a_note_that_cannot_be_written_ends_the_run_and_no_trial_is_forgotten(tmp_path):
+    searcher, _ = make_searcher(tmp_path, concurrency=1)
+    searcher.suggest("0")
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / "results").write_text("in the way")
+    searcher.on_trial_complete("0", {"status": "failed", "error": "x"})
+    assert searcher.stopping == "storage"
+    assert "cannot write" in str(searcher.error)
+
+
+def test_failures_of_one_arm_do_not_stop_the_others(tmp_path):
+    searcher, _ = make_searcher(tmp_path, concurrency=1)
+    for number in range(2):
+        searcher.suggest(str(number))
+        searcher.on_trial_complete(str(number), {"status": "failed", "error": "ValueError: no"})
+    assert not searcher.stopping
+    searcher.suggest("2")  # of another arm
+    searcher.on_trial_complete("2", {"status": "failed", "error": "ValueError: no"})
+    assert searcher.stopping == "alike"
+
+
+def test_memory_halves_and_doubles(monkeypatch):
+    from pilotstudy.cluster import searcher
+
+    now = [1000.0]
+    monkeypatch.setattr(searcher.time, "monotonic", lambda: now[0])
+    memory = searcher.Memory()
+    assert memory.limit(64) == 64
+    assert "32 trials at a time" in memory.killed(64)
+    assert memory.killed(64) == ""  # ended at the same moment
+    assert memory.limit(64) == 0  # a pause first
+    now[0] += 10
+    assert memory.limit(64) == 32
+    now[0] += 10
+    assert "16 trials" in memory.killed(64)
+    now[0] += 130
+    assert memory.limit(64) == 32
+    now[0] += 130
+    assert memory.limit(64) == 64
+    for _ in range(8):
+        now[0] += 10
+        memory.killed(64)
+    assert memory.most == 1
+    assert not memory.hopeless()
+    for _ in range(40):
+        now[0] += 61
+        memory.killed(64)
+    assert memory.hopeless()
+
+
+@pytest.mark.long
+def test_a_process_that_keeps_dying_is_told_and_ends_the_study(tmp_path):
+    """A crash in a library in C, where no exception says anything; on the only node there is."""
+    since = time.monotonic()
+    said, _ = drive(tmp_path, "os.kill(os.getpid(), 9)", num_cpus=1).communicate(timeout=200)
+    assert "ended sick NotDoneError no node is left that can train" in said, said
+    assert "its process died" in said
+    assert time.monotonic() - since < 150
 
 
 def test_a_success_makes_a_gpu_well_again(tmp_path):
@@ -312,7 +411,9 @@ def test_mps_starts_once_and_ends_with_the_run(tmp_path, monkeypatch):
 
     control = tmp_path / "bin" / mps.CONTROL
     control.parent.mkdir()
-    control.write_text(f'#!/bin/sh\necho "$@" "$(cat)" "$CUDA_MPS_PIPE_DIRECTORY" >> {tmp_path}/log\n')
+    script = 'echo "$@" "$(cat)" "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_VISIBLE_DEVICES"'
+    control.write_text(f"#!/bin/sh\n{script} >> {tmp_path}/log\n")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")  # an actor's own: the daemon must see all
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert not mps.start()  # a node without it
@@ -325,7 +426,7 @@ def test_mps_starts_once_and_ends_with_the_run(tmp_path, monkeypatch):
     assert Path(folder).is_dir()
     mps.end()
     assert not Path(folder).exists()
-    assert (tmp_path / "log").read_text().splitlines() == [f"-d  {folder}", f"quit {folder}"]
+    assert (tmp_path / "log").read_text().splitlines() == [f"-d  {folder} ", f"quit {folder} 3"]
 
 
 def test_saving_costs_at_most_a_twentieth_of_the_time(tmp_path, monkeypatch):
