@@ -357,6 +357,7 @@ def test_the_index_lays_runs_side_by_side(tmp_path, visit):
     assert tab.title() == "a: Made up"
 
 
+@pytest.mark.long
 def test_the_live_page_moves_while_a_real_study_runs(tmp_path, serve, visit, monkeypatch):
     from pilotstudy.runs import Run
 

@@ -254,6 +254,7 @@ def test_shares_add_up(weights, total):
 
 
 @pytest.mark.realdata
+@pytest.mark.long
 def test_cifar10(shared_data):
     data = prepared.load("cifar10", shared_data)
     assert data.train_images.shape == (50_000, 3, 32, 32)
