@@ -115,6 +115,7 @@ class Driver:
                 if not isinstance(self.clock("start", self.searcher.suggest, trial), dict):  # wait, or all are done
                     break
                 self.asked += 1
+                self.searcher.running.add(trial)  # it has an actor at once
                 heapq.heappush(self.under_way, (self.now + self.random.uniform(0.5, 1.5), trial))
             if not self.under_way:
                 return ended
