@@ -95,6 +95,8 @@ def run_all(director: Director, data: Any, options: Options, quiet: bool, limits
         run.add_devices(ended.devices)
     if limits.price:
         message(f"spent about {ended.spent:.2f} $ at {limits.price:g} $ an hour for each machine that takes trials")
+        if not options.address:
+            message(f"this machine goes on costing {limits.price:g} $ an hour until you end it at your provider")
     if isinstance(ended.error, NotDoneError):
         raise NotDoneError(f"{ended.error}; `pilotstudy resume {run.name}` goes on from here")
     if ended.error:
