@@ -14,10 +14,11 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the study file.")]
 
 
-def be_quiet(quiet: bool) -> None:
+def be_quiet(quiet: bool) -> bool:
     from pilotstudy import progress
 
     progress.quiet = quiet
+    return quiet
 
 
 def folder(text: "str | Path") -> Path:
