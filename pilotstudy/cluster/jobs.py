@@ -18,6 +18,7 @@ from pilotstudy.spec import Study
 
 MARK = "pilotstudy"  # in a job's metadata: the run's name
 INSTALL_SECONDS = 3600  # how long a node may take to install what we need
+AGENT_SECONDS = 60  # that a cluster may take, once it answers, until it takes jobs
 ENDED = ("STOPPED", "SUCCEEDED", "FAILED")
 # A job's supervisor kills it so many seconds after `stop`; 3 are not enough to save trials to an object store. The
 # supervisor reads it from its own environment, which is that of the job's runtime_env.
@@ -113,14 +114,20 @@ class Jobs:
             environment |= {"pip": packages, "config": {"setup_timeout_seconds": INSTALL_SECONDS}}
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as folder, told():
             (Path(folder) / "study.toml").write_text(kept["study"] if kept else "", "utf-8")
-            return str(
-                self.client.submit_job(
-                    entrypoint=shlex.join(["python", "-m", "pilotstudy", *words]),
-                    submission_id=f"{name}-{time.time_ns() // 1_000_000}",
-                    metadata=kept,
-                    runtime_env=environment | {"working_dir": folder},
-                )
-            )
+            job: dict[str, Any] = {
+                "entrypoint": shlex.join(["python", "-m", "pilotstudy", *words]),
+                "submission_id": f"{name}-{time.time_ns() // 1_000_000}",
+                "metadata": kept,
+                "runtime_env": environment | {"working_dir": folder},
+            }
+            deadline = time.monotonic() + AGENT_SECONDS
+            while True:
+                try:
+                    return str(self.client.submit_job(**job))
+                except RuntimeError as error:  # a head that has only just started
+                    if "No available agent" not in str(error) or time.monotonic() > deadline:
+                        raise
+                    time.sleep(2)
 
     def rows(self) -> list[dict[str, Any]]:
         """All studies that were sent, the newest first."""
