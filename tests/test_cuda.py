@@ -318,3 +318,13 @@ def test_a_gpu_that_cannot_be_used_is_named_never_replaced(monkeypatch):
         assert device.unsupported(CUDA) == ""
     with pretended(SimpleNamespace(**vars(CARD) | {"name": "P100", "major": 6, "minor": 0})):
         assert "older than any" in device.unsupported(CUDA)
+
+
+def test_a_share_is_measured_on_the_device(data):
+    from pilotstudy.cluster.capacity import peak_and_memory, share_for
+
+    with pretended() as gpu:
+        peak, memory = peak_and_memory([trial_of("vanilla"), trial_of("pilot-a-aug", "cnn")], data)
+        assert gpu.launches["convolution"] > 0
+    assert (peak, memory) == (2**30, 24 * 2**30)
+    assert share_for(peak, memory) == 1 / 8

@@ -168,30 +168,36 @@ def share_for(peak: float, memory: float) -> float:
     return 1 / max(1, min(MOST_ON_A_GPU, int(0.9 * memory / (peak * 1.1 + CONTEXT))))
 
 
+def peak_and_memory(trials: Sequence[Trial], data: DataSet) -> tuple[float, float]:
+    """The most bytes of this node's GPU that a few steps of any of these trials take, and how many it has."""
+    import torch
+
+    from pilotstudy import device
+    from pilotstudy.training import Trainer
+
+    where = device.choose("cuda")
+    for trial in trials:
+        trainer = Trainer(trial, data, where)
+        for step, (x, y) in enumerate(trainer.batches()):
+            trainer.step(x, y)
+            if step == 20:
+                break
+        trainer.validation_logits(trainer.modes[-1])
+    return torch.cuda.max_memory_reserved(where), torch.cuda.get_device_properties(where).total_memory
+
+
 def measured_share(trials: Sequence[Trial], data: DataSet, wait: float, say: Callable[[str], None]) -> float:
     """1/k of a GPU for trials like these, from the peak memory of a few steps of each on a GPU of the cluster."""
 
     @ray.remote(num_gpus=1)
-    def peak_and_memory(data: list[Any]) -> tuple[float, float]:
-        import torch
+    def measure(data: list[Any]) -> tuple[float, float]:
+        from pilotstudy.cluster.capacity import peak_and_memory
 
-        from pilotstudy import device
-        from pilotstudy.training import Trainer
-
-        where = device.choose("cuda")
-        loaded = ray.get(data[0])
-        for trial in trials:
-            trainer = Trainer(trial, loaded, where)
-            for step, (x, y) in enumerate(trainer.batches()):
-                trainer.step(x, y)
-                if step == 20:
-                    break
-            trainer.validation_logits(trainer.modes[-1])
-        return torch.cuda.max_memory_reserved(where), torch.cuda.get_device_properties(where).total_memory
+        return peak_and_memory(trials, ray.get(data[0]))
 
     if not ray.cluster_resources().get("GPU") and not autoscales():
         raise InputError("--gpus-per-trial auto: the cluster has no GPU")
-    measuring = peak_and_memory.remote([ray.put(data)])
+    measuring = measure.remote([ray.put(data)])
     for minute in range(max(1, round(wait))):
         ready, _ = ray.wait([measuring], timeout=MINUTE)
         if ready:
