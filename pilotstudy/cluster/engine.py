@@ -132,7 +132,7 @@ class Stopper(tune.Stopper):
             self.look(now)
         if not self.searcher.stopping:
             return False
-        if self.searcher.stopping == "lost" or self.searcher.stopping == "storage":
+        if self.searcher.stopping in ("lost", "storage"):  # nothing may, or can, be written
             return True
         if self.stopped is None:
             self.stopped = now
@@ -143,7 +143,7 @@ class Stopper(tune.Stopper):
         searcher, limits = self.searcher, self.limits
         run = searcher.director.run
         if run.lost:
-            searcher._stop("lost", RunLockedError(f"{run.lost}; this process ends, what it trained is saved"))
+            searcher._stop("lost", RunLockedError(f"{run.lost}; this process ends, and what it has finished is kept"))
         if now - self.looked > (LOOK_FAR_SECONDS if is_remote(self.stop_file) else LOOK_SECONDS):
             self.looked = now
             if self.stop_file.exists():
@@ -167,7 +167,9 @@ class Stopper(tune.Stopper):
         alive = capacity.alive()
         nodes = [node["Resources"] for node in alive if node["NodeID"] not in searcher.avoided]
         cpus, total = resources.cpus, searcher.director.total
-        searcher.gpus = capacity.spread(resources.asked, nodes, cpus, min(resources.limit or total, total))
+        searcher.gpus = capacity.spread(
+            resources.asked or resources.gpus, nodes, cpus, min(resources.limit or total, total)
+        )
         searcher.ahead = max([4, *(2 * capacity.fits(node, cpus, searcher.gpus) for node in nodes)])
         # One is always asked for: Tune looks after nothing else while it has no trial, running or waiting.
         most = max(1, capacity.concurrency(replace(resources, gpus=searcher.gpus), nodes, total))
