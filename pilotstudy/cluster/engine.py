@@ -143,7 +143,7 @@ class Stopper(tune.Stopper):
         searcher, limits = self.searcher, self.limits
         run = searcher.director.run
         if run.lost:
-            searcher._stop("lost", RunLockedError(f"{run.lost}; this process ends, and what it has finished is kept"))
+            searcher.stop("lost", RunLockedError(f"{run.lost}; this process ends, and what it has finished is kept"))
         if now - self.looked > (LOOK_FAR_SECONDS if is_remote(self.stop_file) else LOOK_SECONDS):
             self.looked = now
             if self.stop_file.exists():
@@ -196,7 +196,7 @@ class Stopper(tune.Stopper):
             coming += f"; left alone: {', '.join(self.searcher.avoided.values())}"
         self.searcher.screen.say(f"waiting for a node, {waited:.0f} min: {wanted} each; {coming}")
         if waited >= self.limits.wait:
-            self.searcher._stop("wait", NotDoneError(f"no node had room within {self.limits.wait:g} minutes; {coming}"))
+            self.searcher.stop("wait", NotDoneError(f"no node had room within {self.limits.wait:g} minutes; {coming}"))
 
 
 def actor_manager(searcher: StudySearcher) -> type[RayActorManager]:

@@ -132,7 +132,7 @@ class StudySearcher(Searcher):
             if self._alike is None and is_remote(self.director.run.files.folder):  # others can write there
                 self._fault(item, told | {"kind": "node"})
             else:
-                self._stop("storage", StorageError(str(told["error"])))
+                self.stop("storage", StorageError(str(told["error"])))
         elif status == "out of memory" and self._grow(item):
             pass
         elif status in ("finished", "diverged"):
@@ -146,7 +146,7 @@ class StudySearcher(Searcher):
     def _take(self, item: Item, result: dict[str, Any]) -> None:
         files = self.director.run.files
         if not is_remote(files.folder) and not files.trial(item.key).result.exists():
-            self._stop(
+            self.stop(
                 "storage",
                 StorageError(
                     f"the result of {item.name} is not in {files.folder}: the node that trained it does not see that "
@@ -171,7 +171,7 @@ class StudySearcher(Searcher):
             if said:
                 self.screen.say(said)
             if self.memory.hopeless():
-                self._stop("memory", NotDoneError("Ray keeps ending trials because the machine's memory is full"))
+                self.stop("memory", NotDoneError("Ray keeps ending trials because the machine's memory is full"))
         elif fault is not None and fault["kind"] == "capture":
             self._uncaptured.add(item.key)
         elif fault is not None:
@@ -203,9 +203,7 @@ class StudySearcher(Searcher):
         nodes = self._sick_alike.setdefault(without_digits(fault["error"]), [])
         nodes.append(node)
         if self._alike is not None and len(set(nodes)) > 1 and len(nodes) >= 2 * IN_A_ROW:
-            self._stop(
-                "sick", NotDoneError(f"no trial has ended well, and {len(nodes)} failed alike: {fault['error']}")
-            )
+            self.stop("sick", NotDoneError(f"no trial has ended well, and {len(nodes)} failed alike: {fault['error']}"))
         if node in self.avoided:
             return
         if self._in_a_row[node, fault["gpu"]] < IN_A_ROW:
@@ -214,7 +212,7 @@ class StudySearcher(Searcher):
         self.avoided[node] = host
         self.screen.say(f"{where} failed {IN_A_ROW} trials in a row and gets no more: {fault['error']}")
         if self.nobody_left():
-            self._stop("sick", NotDoneError(f"no node is left that can train: {where}: {fault['error']}"))
+            self.stop("sick", NotDoneError(f"no node is left that can train: {where}: {fault['error']}"))
 
     def nobody_left(self) -> bool:
         """Whether every node that could take a trial is left alone."""
@@ -235,7 +233,7 @@ class StudySearcher(Searcher):
         if len(self._alike) >= IN_A_ROW and len(errors) == 1 and several:
             reason = f"the first {len(self._alike)} trials all failed alike: {told['error']}"
             how = f"`pilotstudy status {self.director.run.name} --errors` shows where"
-            self._stop("alike", NotDoneError(f"{reason}; {how}"))
+            self.stop("alike", NotDoneError(f"{reason}; {how}"))
 
     def _well(self, told: dict[str, Any]) -> None:
         self._alike = None
@@ -251,13 +249,13 @@ class StudySearcher(Searcher):
         self.screen.say(f"{item.name}: out of GPU memory, again with {share:g} of a GPU")
         return True
 
-    def _stop(self, why: str, error: PilotstudyError) -> None:
+    def stop(self, why: str, error: PilotstudyError) -> None:
         if not self.stopping:
             self.stopping, self.error = why, error
 
     def _stop_by(self, error: PilotstudyError) -> None:
         """What the director cannot go on after: it cannot write, or another driver has taken the run over."""
-        self._stop("lost" if isinstance(error, RunLockedError) else "storage", error)
+        self.stop("lost" if isinstance(error, RunLockedError) else "storage", error)
 
     def _hear(self, told: dict[str, Any]) -> None:
         """The devices that trials run on, each said once."""
