@@ -3,19 +3,56 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilotstudy.method.noise import Dropout, Noise
+    from pilotstudy.arms.arm import Choice, Inputs, Range, Settings
+    from pilotstudy.arms.catalogue import arm
+    from pilotstudy.method.dropout import Dropout
+    from pilotstudy.method.noise import Noise
     from pilotstudy.method.pilot import Pilot
-    from pilotstudy.results import load
+    from pilotstudy.method.regulariser import Loss, Regulariser
+    from pilotstudy.metrics.computation import Points
+    from pilotstudy.metrics.registry import metric
+    from pilotstudy.networks.catalogue import network
+    from pilotstudy.notebook import Run, Study, load
 
-__all__ = ["Dropout", "Noise", "Pilot", "__version__", "load"]
+__all__ = [
+    "Choice",
+    "Dropout",
+    "Inputs",
+    "Loss",
+    "Noise",
+    "Pilot",
+    "Points",
+    "Range",
+    "Regulariser",
+    "Run",
+    "Settings",
+    "Study",
+    "__version__",
+    "arm",
+    "load",
+    "metric",
+    "network",
+]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
-    "Dropout": "pilotstudy.method.noise",
-    "Noise": "pilotstudy.method.noise",
-    "Pilot": "pilotstudy.method.pilot",
-    "load": "pilotstudy.results",
+    "Choice": "arms.arm",
+    "Dropout": "method.dropout",
+    "Inputs": "arms.arm",
+    "Loss": "method.regulariser",
+    "Noise": "method.noise",
+    "Pilot": "method.pilot",
+    "Points": "metrics.computation",
+    "Range": "arms.arm",
+    "Regulariser": "method.regulariser",
+    "Run": "notebook",
+    "Settings": "arms.arm",
+    "Study": "notebook",
+    "arm": "arms.catalogue",
+    "load": "notebook",
+    "metric": "metrics.registry",
+    "network": "networks.catalogue",
 }
 
 
@@ -24,5 +61,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

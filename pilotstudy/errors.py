@@ -6,11 +6,36 @@ class PilotstudyError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: one line, as the command line does."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InputError(PilotstudyError):
     """An unknown study, arm, key or data set, or a value that does not fit."""
 
     exit_code = 2
+
+
+class WrongStudyError(InputError, ValueError):
+    """A study that is given in Python, with something wrong in it."""
+
+
+class ManyFaultsError(InputError):
+    """Several at once, of one file: a line for each."""
+
+    def __init__(self, lines: "list[str]"):
+        super().__init__("\n".join(" ".join(line.split()) for line in lines))
+
+
+class NewerFormatError(InputError):
+    """A file of a format that a later version of pilotstudy brought."""
+
+    def __init__(self, path: object, found: int, newest: int):
+        super().__init__(
+            f"{path} was written by a newer pilotstudy (format {found}; this one reads up to {newest}): "
+            "upgrade pilotstudy"
+        )
 
 
 class DeviceError(InputError):
@@ -67,9 +92,14 @@ class InterruptedRunError(PilotstudyError):
     exit_code = 130
 
 
+MOST = 100  # letters of a word that are compared, and names that are listed
+
+
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
     """A question or a list, to end a sentence of an error message with."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, 1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+    near = get_close_matches(word[:MOST], known, 1, cutoff=0.5)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    return f"known are {', '.join(known[:MOST])}{', ..' if len(known) > MOST else '.'}"

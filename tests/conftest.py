@@ -1,14 +1,25 @@
 import os
+import sys
+import uuid
 from pathlib import Path
 
-import numpy as np
+import hypothesis
 import pytest
 import torch
 
-from pilotstudy.data.prepared import DataSet
-from pilotstudy.spec import Trial, trial, validate
+from pilotstudy import cli, console, extensions, storage
+from pilotstudy.data.dataset import DataSet
+from pilotstudy.runs.folder import Run
+from pilotstudy.schedule.director import Director
+from tests.support.made_run import made
+from tests.support.places import SHARED
+from tests.support.plans import conduct, make_study
+from tests.support.squares import make_data
+from tests.support.stores import gs, s3
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
+# A loaded machine is slow, and that is no fault.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -18,11 +29,19 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _no_code_of_others():
+    """What a test's studies have declared, the next one does not know."""
+    yield
+    for module in list(extensions._loaded):
+        extensions._forget(module)
+
+
 @pytest.fixture
 def shared_data() -> Path:
-    if not (SHARED / "cifar10").is_dir():
-        pytest.skip(f"no data in {SHARED}")
-    return SHARED
+    if not (SHARED / "data" / "cifar10").is_dir():
+        pytest.skip(f"no data in {SHARED / 'data'}")
+    return SHARED / "data"
 
 
 @pytest.fixture
@@ -33,32 +52,51 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
-def make_data(n: int = 240, classes: int = 3, shape: tuple[int, int, int] = (1, 8, 8), seed: int = 0) -> DataSet:
-    """Classes that differ by where a bright square lies, with noise: learnable in an epoch or two."""
-    random = np.random.default_rng(seed)
-
-    def draw(n: int):
-        labels = np.arange(n) % classes
-        images = random.integers(0, 120, (n, *shape), dtype=np.uint8)
-        for k in range(classes):
-            images[labels == k, :, 2 * k : 2 * k + 2, 2 * k : 2 * k + 2] += 120
-        return images, labels.astype(np.int64)
-
-    train, test = draw(n), draw(n // 2)
-    return DataSet("squares", tuple("abc"[:classes]), f"squares-{seed}", *train, *test)
-
-
 @pytest.fixture(scope="session")
 def squares() -> DataSet:
     return make_data()
 
 
-def make_trial(arm: str = "vanilla", seed: int = 0, *, epochs: int = 2, network: str = "mlp-512", **settings) -> Trial:
-    content = {
-        "title": "squares",
-        "data": {"name": "squares", "validation": 60},
-        "network": {"name": network},
-        "training": {"epochs": epochs, "batch_size": 32},
-        "arms": {arm: settings},
-    }
-    return trial(validate(content, "test"), arm, seed)
+@pytest.fixture
+def pilotstudy(monkeypatch, capsys):
+    """Runs a command in this process: exit code, stdout, stderr."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pilotstudy", *map(str, words)])
+        monkeypatch.delenv("PILOTSTUDY_RUNS", raising=False)
+        monkeypatch.setattr(console, "quiet", False)
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        out, err = capsys.readouterr()
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Run:
+    """A finished run, made up. It is everybody's: nobody changes it."""
+    return made(tmp_path_factory.mktemp("runs") / "made")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, squares) -> Director:
+    """A small study that ran to its end in this process; `ran` trials of it."""
+    plan = Director(make_study(), Run(tmp_path_factory.mktemp("whole")), squares.fingerprint)
+    plan.ran = conduct(plan, squares)
+    assert plan.next() == "done"
+    return plan
+
+
+@pytest.fixture(scope="module", params=[s3, pytest.param(gs, marks=pytest.mark.long)], ids=["s3", "gs"])
+def bucket(request) -> str:
+    """A folder of runs on an object store."""
+    pytest.importorskip("moto.server")
+    pytest.importorskip("gcp_storage_emulator")
+    with request.param() as values, pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setenv(name, value)
+        name = f"studies-{uuid.uuid4().hex}"  # moto's buckets outlive its server
+        place = storage.place(f"{request.param.__name__}://{name}/runs")
+        place.fs.mkdir(name)
+        yield str(place)

@@ -1,10 +1,15 @@
 """L2 regularisation of the weights."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from pilotstudy.arms import Arm, Inputs, Range, Settings
+from pilotstudy.arms.arm import Inputs, Range, Settings
+from pilotstudy.arms.catalogue import arm
+
+if TYPE_CHECKING:
+    from pilotstudy.method.regulariser import Regulariser
+    from pilotstudy.networks.network import Network
 
 ORDER = 6
 
@@ -19,10 +24,16 @@ class L2Settings(Settings):
     weight_decay: float = Field(4e-6, ge=0)
 
 
-def build(settings: L2Settings, network: Any, inputs: Inputs) -> Any:
+@arm(
+    "l2",
+    "an L2 penalty on the weights",
+    settings=L2Settings,
+    space={"weight_decay": Range(1e-6, 1e-2, log=True)},
+    role="baseline",
+    group="standard",
+    nests=True,
+)
+def build_l2(settings: L2Settings, network: "Network", inputs: Inputs) -> "Regulariser":
     from pilotstudy.method.regulariser import Regulariser
 
     return Regulariser(network, weight_decay=settings.weight_decay)
-
-
-ARMS = [Arm("l2", "an L2 penalty on the weights", L2Settings, {"weight_decay": Range(1e-6, 1e-2, log=True)}, build)]

@@ -1,14 +1,22 @@
 """Noisy addition and substitution under Pilot's masks, and addition without its gradient (appendix B)."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings, Space
-from pilotstudy.arms.pilot import MASKS
+from pilotstudy.arms.arm import Choice, Inputs, Range, Settings, Space
+from pilotstudy.arms.catalogue import arm
+from pilotstudy.arms.masks import MASKS
+
+if TYPE_CHECKING:
+    from pilotstudy.method.masks import MaskKind
+    from pilotstudy.method.noise import Noise
+    from pilotstudy.networks.network import Network
 
 ORDER = 2
+
+Kind = Literal["add", "sub"]
 
 
 class NoiseSettings(Settings):
@@ -26,22 +34,41 @@ SPACE: Space = {
 }
 
 
-def build(settings: NoiseSettings, network: Any, inputs: Inputs, **options: Any) -> Any:
+def build_noise(
+    settings: NoiseSettings,
+    network: "Network",
+    inputs: Inputs,
+    *,
+    kind: Kind,
+    mask: "MaskKind",
+    stop_gradient: bool,
+) -> "Noise":
     from pilotstudy.method.noise import Noise
 
-    return Noise(network, network.layers, inputs.example, **options, **settings.model_dump())
+    options = settings.model_dump()
+    return Noise(network, inputs.layers, inputs.example, kind=kind, mask=mask, stop_gradient=stop_gradient, **options)
 
 
-def arm(kind: str, mask: str, what: str, stop_gradient: bool = False) -> Arm:
-    name = f"{kind}-{mask}" + ("-stopgrad" if stop_gradient else "")
-    about = what + (", with no gradient through it" if stop_gradient else "")
-    build_it = partial(build, kind=kind, mask=mask, stop_gradient=stop_gradient)
-    return Arm(name, about, NoiseSettings, SPACE, build_it, modes=("point", "mc"))
+def declare(kind: Kind, mask: "MaskKind", about: str, *, stop_gradient: bool = False) -> None:
+    which = f"{mask} (stop-gradient)" if stop_gradient else mask
+    arm(
+        f"{kind}-{mask}-stopgrad" if stop_gradient else f"{kind}-{mask}",
+        f"{about}, with no gradient through it" if stop_gradient else about,
+        settings=NoiseSettings,
+        space=SPACE,
+        modes=("point", "mc"),
+        label=f"{kind.capitalize()} {which}",
+        sampled_label=f"{kind.capitalize()} MC {which}",
+        role="baseline",
+        group="noise",
+        family="add, sub",
+        nests=True,
+    )(partial(build_noise, kind=kind, mask=mask, stop_gradient=stop_gradient))
 
 
-ARMS = [
-    *(arm("add", mask, f"noise added where Pilot {what}") for mask, what in MASKS.items()),
-    *(arm("sub", mask, f"noise substituted where Pilot {what}") for mask, what in MASKS.items()),
-    arm("add", "a-aug", "noise added where Pilot imputes one whole layer of a sample", stop_gradient=True),
-    arm("add", "a-drop", "noise added where Pilot imputes units of all layers", stop_gradient=True),
-]
+for _mask, _what in MASKS.items():
+    declare("add", _mask, f"noise added where Pilot {_what}")
+for _mask, _what in MASKS.items():
+    declare("sub", _mask, f"noise substituted where Pilot {_what}")
+declare("add", "a-aug", f"noise added where Pilot {MASKS['a-aug']}", stop_gradient=True)
+declare("add", "a-drop", f"noise added where Pilot {MASKS['a-drop']}", stop_gradient=True)

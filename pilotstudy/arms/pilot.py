@@ -1,11 +1,18 @@
 """Pilot with each of the four masks."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from pilotstudy.arms import Arm, Choice, Inputs, Range, Settings, Space
+from pilotstudy.arms.arm import Choice, Inputs, Range, Settings, Space
+from pilotstudy.arms.catalogue import arm
+from pilotstudy.arms.masks import MASKS
+
+if TYPE_CHECKING:
+    from pilotstudy.method.masks import MaskKind
+    from pilotstudy.method.pilot import Pilot
+    from pilotstudy.networks.network import Network
 
 ORDER = 1
 
@@ -14,7 +21,10 @@ class PilotSettings(Settings):
     """`decoder_variance`, `sigma_mu` and `sigma_sigma` are the paper's; it does not state the others.
 
     `normalise`: whether the DGM sees activations centred by unit and scaled by layer; then the decoder's variance is
-    in those units. `mask_schedule` annealed: the rate grows from 0 to `mask_rate` over the training.
+    in those units. `mask_schedule` annealed: the rate grows from 0 to `mask_rate` over the training. `dgm_layers`: the
+    layers that the DGM sees and may mask: `all`, `penultimate`, or names with commas between them (`input` is the
+    input). `dgm_view`: how it sees a layer: `units`, `pooled` (channel means), `projected` (64 random projections), or
+    `auto`: units for the paper's networks, for others what keeps the DGM no larger than the network.
     """
 
     decoder_variance: float = Field(0.1, gt=0)
@@ -27,6 +37,8 @@ class PilotSettings(Settings):
     z: int = Field(32, ge=1)
     gradient_clip: float = Field(1000.0, gt=0)
     normalise: bool = True
+    dgm_layers: str = Field("all", min_length=1)
+    dgm_view: Literal["auto", "units", "pooled", "projected"] = "auto"
 
 
 SPACE: Space = {
@@ -40,21 +52,22 @@ SPACE: Space = {
     "z": Range(8, 64, log=True, whole=True),
 }
 
-MASKS = {
-    "a-aug": "imputes one whole layer of a sample",
-    "a-drop": "imputes units of all layers",
-    "x-aug": "imputes the whole input of a sample",
-    "x-drop": "imputes units of the input",
-}
 
-
-def build(settings: PilotSettings, network: Any, inputs: Inputs, mask: Any) -> Any:
+def build_pilot(settings: PilotSettings, network: "Network", inputs: Inputs, mask: "MaskKind") -> "Pilot":
     from pilotstudy.method.pilot import Pilot
 
-    return Pilot(network, network.layers, inputs.example, mask=mask, **settings.model_dump())
+    return Pilot(network, inputs.layers, inputs.example, mask=mask, **settings.model_dump())
 
 
-ARMS = [
-    Arm(f"pilot-{mask}", f"Pilot: {what}", PilotSettings, SPACE, partial(build, mask=mask), modes=("point", "mc"))
-    for mask, what in MASKS.items()
-]
+for _mask, _what in MASKS.items():
+    arm(
+        f"pilot-{_mask}",
+        f"Pilot: {_what}",
+        settings=PilotSettings,
+        space=SPACE,
+        modes=("point", "mc"),
+        label=f"Pilot {_mask}",
+        sampled_label=f"Pilot MC {_mask}",
+        role="method",
+        family="pilot",
+    )(partial(build_pilot, mask=_mask))

@@ -1,16 +1,19 @@
 """No regularisation."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pilotstudy.arms import Arm, Inputs, Settings
+from pilotstudy.arms.arm import Inputs, Settings
+from pilotstudy.arms.catalogue import arm
+
+if TYPE_CHECKING:
+    from pilotstudy.method.regulariser import Regulariser
+    from pilotstudy.networks.network import Network
 
 ORDER = 0
 
 
-def build(settings: Settings, network: Any, inputs: Inputs) -> Any:
+@arm("vanilla", "the network with no regularisation", role="reference")
+def build_unregularised(settings: Settings, network: "Network", inputs: Inputs) -> "Regulariser":
     from pilotstudy.method.regulariser import Regulariser
 
     return Regulariser(network)
-
-
-ARMS = [Arm("vanilla", "the network with no regularisation", Settings, {}, build)]

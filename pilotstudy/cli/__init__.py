@@ -2,22 +2,24 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pilotstudy.cli import evidence, jobs, studies, things
-from pilotstudy.errors import PilotstudyError
+from pilotstudy.cli import begin, bring, jobs, lists, read, run
+from pilotstudy.errors import ManyFaultsError, PilotstudyError
 
 app = typer.Typer(
     help="Which regulariser makes my network accurate and honest about its uncertainty, and is the difference real?",
-    epilog="Exit codes: 0 done, 1 a fault of ours, 2 wrong input, 3 data missing or damaged, 4 training diverged, "
-    "5 wrong or damaged checkpoint, 6 cannot write, 7 the run is at work, 8 not all trials are done, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 a check failed or a bug in pilotstudy, 2 wrong input, 3 data missing or damaged, "
+    "4 training diverged, 5 wrong or damaged checkpoint, 6 cannot write, "
+    "7 the run is at work, 8 not all trials are done, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for part in studies, evidence, jobs, things:
+for part in begin, run, read, bring, jobs, lists:
     app.add_typer(part.app)
 
 
@@ -33,18 +35,28 @@ def version(show: bool) -> None:
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Anywhere: show the traceback of an error.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=version, is_eager=True, help="Show it.")] = False,
-) -> None: ...
+    uses: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--uses", metavar="FILE", help="Before a command: a Python file with metrics, arms and networks of yours."
+        ),
+    ] = None,
+) -> None:
+    if uses:
+        from pilotstudy.study import reading
+
+        reading.read_uses([str(path) for path in uses], Path())
 
 
 def main() -> None:
-    """Every error a user can mend is one line and its exit code; `--debug` shows where it came from."""
+    """Every error a user can mend is a line, and its exit code; `--debug` shows where it came from."""
     debug = "--debug" in sys.argv
     try:
         code = app([word for word in sys.argv[1:] if word != "--debug"], standalone_mode=False)
         if code == 130:  # Ctrl-C
             fail(f"interrupted; {how_to_go_on()}", code)
     except typer.TyperException as error:
-        reason = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+        reason = in_a_line(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
         code = fail(f"{reason}; --help tells more", 2) if reason else 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,11 +69,18 @@ def main() -> None:
 
 
 def explain(error: Exception) -> tuple[str, int]:
-    if isinstance(error, PilotstudyError):
+    if isinstance(error, ManyFaultsError):
         return str(error), error.exit_code
+    if isinstance(error, PilotstudyError):
+        return in_a_line(error), error.exit_code
     if isinstance(error, OSError):
-        return f"{error.filename or 'a file'}: {error.strerror or error}", 6
-    return f"{type(error).__name__}: {error} (a fault of ours; --debug shows where)", 1
+        return in_a_line(f"{error.filename or 'a file'}: {error.strerror or error}"), 6
+    bug = f"{type(error).__name__}: {error} (a bug in pilotstudy: please report it; --debug shows where)"
+    return in_a_line(bug), 1
+
+
+def in_a_line(text: object) -> str:
+    return " ".join(str(text).split())
 
 
 def how_to_go_on() -> str:
@@ -72,5 +91,6 @@ def how_to_go_on() -> str:
 
 
 def fail(text: str, code: int) -> int:
-    print(f"pilotstudy: {' '.join(text.split())}", file=sys.stderr)
+    for line in text.split("\n"):
+        print(f"pilotstudy: {line}", file=sys.stderr)
     return code

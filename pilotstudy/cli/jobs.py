@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotstudy.cli.choices import run_limits, study_with
 from pilotstudy.cli.options import (
     WAIT,
     Concurrency,
@@ -24,7 +25,6 @@ from pilotstudy.cli.options import (
     Trials,
     Wait,
 )
-from pilotstudy.cli.studies import run_limits, run_options, study_with
 
 if TYPE_CHECKING:
     from pilotstudy.cluster.jobs import Jobs
@@ -70,6 +70,7 @@ def submit(
     """Send a study to a cluster and come back at once. The same name again continues the run."""
     from pilotstudy.cluster.jobs import Jobs, everywhere
     from pilotstudy.errors import InputError
+    from pilotstudy.study.naming import check_run_name
 
     if runs_dir is None:
         raise InputError(
@@ -78,11 +79,22 @@ def submit(
     everywhere("--runs-dir", runs_dir)
     if data_dir:
         everywhere("--data-dir", data_dir)
-    loaded = study_with(study, trials, seeds, epochs, train_size, set_)
-    options = run_options(loaded, data_dir, cpus_per_trial, gpus_per_trial, concurrency, mps=mps)
+    changed = study_with(
+        study,
+        trials=trials,
+        seeds=seeds,
+        epochs=epochs,
+        train_size=train_size,
+        set_=set_,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        concurrency=concurrency,
+        mps=mps,
+    )
     limits = run_limits(time_budget, max_cost, price, wait)
+    called = check_run_name(changed.name if name is None else name)
     sent = Jobs(address)
-    run = sent.submit(loaded, name or loaded.name, runs_dir, options, limits, install=install)
+    run = sent.submit(changed, called, runs_dir, data_dir, limits, install=install)
     print(run, flush=True)
     if follow:
         show(sent, run)
@@ -101,11 +113,11 @@ def show(sent: "Jobs", run: str) -> None:
 @app.command("jobs")
 def list_jobs(address: Address = DEFAULT, as_json: Json = False) -> None:
     """The studies that were sent to a cluster."""
-    from pilotstudy import report
     from pilotstudy.cluster.jobs import Jobs
+    from pilotstudy.report import plain
 
     rows = Jobs(address).rows()
-    print(json.dumps(rows) if as_json else report.table(rows) or "no studies were sent to this cluster")
+    print(json.dumps(rows) if as_json else plain.table(rows) or "no studies were sent to this cluster")
 
 
 @app.command()

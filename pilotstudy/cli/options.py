@@ -15,14 +15,14 @@ Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", hel
 
 
 def be_quiet(quiet: bool) -> bool:
-    from pilotstudy import progress
+    from pilotstudy import console
 
-    progress.quiet = quiet
+    console.quiet = quiet
     return quiet
 
 
 def folder(text: "str | Path") -> Path:
-    from pilotstudy.files import place
+    from pilotstudy.storage import place
 
     return place(text)
 
@@ -38,8 +38,10 @@ RunsDir = Annotated[
     ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")]
-Trials = Annotated[int | None, typer.Option(min=0, help="Search trials in all, shared equally by the searched arms.")]
-Seeds = Annotated[int | None, typer.Option(min=1, help="How many seeds each arm is trained with.")]
+Trials = Annotated[
+    int | None, typer.Option(min=0, max=1_000_000, help="Search trials in all, shared equally by the searched arms.")
+]
+Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds each arm is trained with.")]
 Epochs = Annotated[int | None, typer.Option(help="Default: the study's.")]
 TrainSize = Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Trials at once. Default: as many as fit.")]
@@ -57,6 +59,9 @@ Mps = Annotated[
     bool, typer.Option("--mps", help="Start NVIDIA's MPS on nodes that have it, for trials that share a GPU.")
 ]
 WAIT = 30.0
+Inline = Annotated[
+    bool, typer.Option("--inline", help="Train in this process, one trial after another, without Ray: for debugging.")
+]
 JobServer = Annotated[
     str | None,
     typer.Option(

@@ -1,1 +1,4 @@
-"""Everything that knows Ray."""
+"""The only room with Ray: actors, the searcher that Tune asks, nodes and jobs.
+
+May import `schedule` and the rooms below it.
+"""

@@ -1,71 +1,29 @@
 """The Ray actor that trains trials, one after another."""
 
 import contextlib
-import errno
 import gc
-import json
 import socket
 import time
-import traceback
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING
 
 import ray
 from ray import tune
 from ray.experimental.internal_kv import _internal_kv_get
 
-from pilotstudy.errors import CaptureError, CheckpointError, DeviceError, StorageError
+from pilotstudy.cluster.faults import NodeFault, answers, recognise
+from pilotstudy.cluster.messages import Interruption, Report, Starts, WorkOrder, stop_mark
+from pilotstudy.errors import CheckpointError, DataError
+from pilotstudy.runs.layout import RunFiles, TrialFiles
+from pilotstudy.runs.records import Place, Plain, Status
+from pilotstudy.storage import place, try_out, write
+
+if TYPE_CHECKING:  # torch takes a while to import, and memory
+    from pilotstudy.data.dataset import DataSet
+    from pilotstudy.trial.lifecycle import LiveTrial
+    from pilotstudy.trial.trainer import EpochRecord
 
 MAX_RESTARTS = 20  # of one trial, on nodes that went on; lost nodes do not count
-# Words of errors after which a CUDA context is of no use, to this trial or any other.
-CUDA_ERRORS = ("CUDA error", "CUDA driver", "cuDNN error", "CUBLAS_STATUS", "CUDNN_STATUS", "NVML", "no CUDA-capable")
-NODE_ERRORS = (errno.EIO, errno.ENOSPC, errno.ESTALE, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-
-
-def slice_seconds(concurrency: int) -> float:
-    """How long a trial trains between two reports: the driver takes some two hundred of them a second with ease."""
-    return max(1.0, concurrency / 200)
-
-
-def stop_mark(session: str) -> bytes:
-    """The key, in the cluster's own store, that tells the trials of a session to save and end."""
-    return f"pilotstudy-stop-{session}".encode()
-
-
-class NodeFault(Exception):  # noqa: N818
-    """Not the trial's own error: its device or node is not well. It ends the actor, and the trial goes elsewhere."""
-
-    def __init__(self, fault: dict[str, Any]):
-        super().__init__(fault)
-        self.fault = fault
-
-
-def is_of_the_node(error: BaseException) -> bool:
-    """Whether an error says something of the device or the node, and nothing of the trial."""
-    if isinstance(error, DeviceError | MemoryError) or type(error).__name__ == "AcceleratorError":
-        return True
-    if isinstance(error, OSError):
-        return error.errno in NODE_ERRORS
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in CUDA_ERRORS)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Of the GPU's: while training, or while CUDA makes its context, which torch tells by another error."""
-    words = "out of memory", "ALLOC_FAILED"  # the second is how cuBLAS and cuDNN say it
-    of_the_gpu = is_of_the_node(error) and any(word in str(error) for word in words)
-    return type(error).__name__ == "OutOfMemoryError" or of_the_gpu
-
-
-def answers(node: str) -> bool:
-    """Whether a node is still there. Ray may take a while to notice that one is lost, so it is asked itself."""
-    found = next((one for one in ray.nodes() if one["NodeID"] == node and one["Alive"]), None)
-    if found is None:
-        return False
-    try:
-        with socket.create_connection((found["NodeManagerAddress"], found["NodeManagerPort"]), timeout=3):
-            return True
-    except OSError:
-        return False
 
 
 class TrialActor(tune.Trainable):
@@ -74,18 +32,20 @@ class TrialActor(tune.Trainable):
     Checkpoints are the trial's own, in the run folder: whichever actor takes a trial up goes on from there.
     """
 
-    def setup(self, config: dict[str, Any], data: list[Any] | None = None) -> None:
+    def setup(self, config: dict[str, str], data: "list[ray.ObjectRef[DataSet]] | None" = None) -> None:
+        """Tune calls it once, with the first work order."""
         assert data is not None
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        self.data = ray.get(data[0])  # read-only, shared by all actors of the node
-        self.under_way: Any = None
+        self.data: DataSet = ray.get(data[0])  # read-only, shared by all actors of the node
+        self.under_way: LiveTrial | None = None
         self.tried: set[str] = set()  # folders
         self.device = ""
-        self.work = json.loads(config["work"])
+        self.work = WorkOrder.from_json(config["work"])
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
+    def reset_config(self, new_config: dict[str, str]) -> bool:
+        """Tune calls it with every further work order."""
         self.release()
-        self.work = json.loads(new_config["work"])
+        self.work = WorkOrder.from_json(new_config["work"])
         return True
 
     def release(self) -> None:
@@ -93,111 +53,126 @@ class TrialActor(tune.Trainable):
         if self.under_way is None:
             return
         self.under_way = None
-        if self.work["gpus"]:
+        if self.work.gpus:
             import torch
 
             gc.collect()
             torch.cuda.empty_cache()
 
-    def here(self) -> dict[str, Any]:
-        """Where this is: the node, and the GPUs of it that the actor sees."""
+    def here(self) -> Place:
         gpus = ",".join(map(str, ray.get_gpu_ids()))
-        return {"node": ray.get_runtime_context().get_node_id(), "host": socket.gethostname(), "gpu": gpus}
+        return Place(ray.get_runtime_context().get_node_id(), socket.gethostname(), gpus)
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> dict[str, Plain]:
+        """What Tune calls."""
         try:
-            return self.here() | self._step()
-        except StorageError as error:
-            return self.here() | {"done": True, "status": "storage", "error": str(error)}
+            return self._step().to_tune()
         except Exception as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
-            told = self.here() | {"error": reason, "traceback": traceback.format_exc()[-8000:]}
-            if isinstance(error, CaptureError):  # CUDA may be of no more use in this process
-                raise NodeFault(told | {"kind": "capture"}) from None
-            if is_of_the_node(error):
-                kind = "out of memory" if is_out_of_memory(error) else "node"
-                raise NodeFault(told | {"kind": kind}) from None
+            fault = recognise(error, self.here())
+            if fault.ends_process:
+                raise NodeFault(fault) from None
             self.release()
-            return told | {"done": True, "status": "out of memory" if is_out_of_memory(error) else "failed"}
+            return Report.of_fault(fault).to_tune()
 
-    def _step(self) -> dict[str, Any]:
-        from pilotstudy.trial import TrialRun
-
+    def _step(self) -> Report:
         if self.under_way is None:
             if self._told_to_stop():
-                return {"done": True, "status": "saved"}
+                return self._report(ending=Interruption.SAVED)
             self.under_way = self._start()
-        run: TrialRun = self.under_way
-        started, record = time.monotonic(), None
-        while not run.ended:
-            record = run.advance() or record
-            if self.work["each_epoch"] or time.monotonic() - started > self.work["slice_seconds"]:
+        live = self.under_way
+        record = self._train(live)
+        if live.ended:
+            return self._finish(live, record)
+        if self._told_to_stop():
+            live.save()
+            return self._report(record, ending=Interruption.SAVED)
+        return self._report(record)
+
+    def _train(self, live: "LiveTrial") -> "EpochRecord":
+        """Until it is time to report; the record of the last epoch."""
+        started = time.monotonic()
+        record: EpochRecord = {}
+        while not live.ended:
+            record = live.advance() or record
+            if self.work.each_epoch or time.monotonic() - started > self.work.slice_seconds:
                 break
-        report = {"epoch": run.trainer.epoch, "device": self.device, **(record or {})}
-        if not run.ended:
-            if self._told_to_stop():
-                run.save()
-                return report | {"done": True, "status": "saved"}
-            return report
-        result = run.finish(self.here() | {name: self.starts[name] for name in ("moves", "restarts")})
-        assert run.files
-        run.files.checkpoint.unlink(missing_ok=True)
-        run.files.starts.unlink(missing_ok=True)
+        return {"epoch": live.trainer.epoch} | record
+
+    def _finish(self, live: "LiveTrial", record: "EpochRecord") -> Report:
+        result = live.finish(self.here(), moves=self.starts.moves, restarts=self.starts.restarts)
+        assert live.files
+        live.files.checkpoint.unlink(missing_ok=True)
+        live.files.starts.unlink(missing_ok=True)
         self.release()
-        # The driver need not fetch it from a store that may be far away.
-        return report | {"done": True, "status": result["status"], "result": json.dumps(result)}
+        return self._report(record, ending=result.status, result=result.to_json(indent=None))
+
+    def _report(
+        self,
+        record: "EpochRecord | None" = None,
+        ending: Status | Interruption | None = None,
+        result: str = "",
+    ) -> Report:
+        return Report(self.here(), self.device, record or {}, ending, result=result)
 
     def _told_to_stop(self) -> bool:
-        return bool(_internal_kv_get(stop_mark(self.work["session"])))
+        return bool(_internal_kv_get(stop_mark(self.work.session)))
 
-    def _start(self) -> Any:
-        if self.work["mps"]:
+    def _start(self) -> "LiveTrial":
+        if self.work.mps:
             from pilotstudy.cluster import mps
 
             mps.start()
         import torch
 
-        from pilotstudy import device
-        from pilotstudy.files import RunFiles, place, try_out
-        from pilotstudy.spec import Trial
-        from pilotstudy.trial import TrialRun
+        from pilotstudy.study.reading import read_uses
+        from pilotstudy.trial import device
+        from pilotstudy.trial.lifecycle import LiveTrial
 
-        where = device.choose("cuda" if self.work["gpus"] else "cpu")
+        read_uses(self.work.uses, place(self.work.folder))
+
+        where = device.choose("cuda" if self.work.gpus else "cpu")
         if where.type == "cuda":
-            torch.cuda.set_per_process_memory_fraction(min(1.0, self.work["gpus"]) * 0.9)
+            torch.cuda.set_per_process_memory_fraction(min(1.0, self.work.gpus) * 0.9)
         self.device = str(device.describe(where))
-        folder = place(self.work["folder"])
-        if self.work["folder"] not in self.tried:
+        folder = place(self.work.folder)
+        if self.work.folder not in self.tried:
             try_out(folder)  # a node whose role may not write must not train for hours first
-            self.tried.add(self.work["folder"])
-        files = RunFiles(folder).trial(self.work["key"])
+            self.tried.add(self.work.folder)
+        files = RunFiles(folder).trial(self.work.key)
         self.starts = self._count(files)
-        trial = Trial.model_validate(self.work["trial"])
-        options = {"where": where, **{name: self.work[name] for name in ("threads", "checkpoint_seconds", "graph")}}
+
+        def start() -> LiveTrial:
+            return LiveTrial(
+                self.work.trial,
+                self.data,
+                files,
+                where=where,
+                threads=self.work.threads,
+                checkpoint_seconds=self.work.checkpoint_seconds,
+                graph=self.work.graph,
+            )
+
         try:
-            return TrialRun(trial, self.data, files, **options)
-        except CheckpointError:  # damaged: the trial starts anew
+            return start()
+        except CheckpointError:  # damaged: the trial starts again
             files.checkpoint.unlink(missing_ok=True)
-            return TrialRun(trial, self.data, files, **options)
+            return start()
 
-    def _count(self, files: Any) -> dict[str, Any]:
+    def _count(self, files: TrialFiles) -> Starts:
         """Counts the starts of this trial in this session: after a lost node it has moved, else its actor had died."""
-        from pilotstudy.files import write
-
         here = ray.get_runtime_context().get_node_id()
-        known = {"session": self.work["session"], "moves": 0, "restarts": 0, "node": here}
-        with contextlib.suppress(OSError, ValueError):
-            before = json.loads(files.starts.read_text())
-            if before["session"] == known["session"]:
-                known |= {name: before[name] for name in ("moves", "restarts")}
-                known["restarts" if answers(before["node"]) else "moves"] += 1
-        write(files.starts, json.dumps(known))
-        if known["restarts"] - self.work["forgiven"] > MAX_RESTARTS:
-            raise RuntimeError(f"its actor died {known['restarts']} times")
-        return known
+        starts = Starts(self.work.session, here)
+        with contextlib.suppress(OSError, DataError):
+            before = Starts.from_json(files.starts.read_bytes(), files.starts)
+            if before.session == self.work.session:
+                starts = before.again(here, moved=not answers(before.node))
+        write(files.starts, starts.to_json())
+        if starts.restarts - self.work.forgiven > MAX_RESTARTS:
+            raise RuntimeError(f"its actor died {starts.restarts} times")
+        return starts
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        return None
+        """Tune's own checkpoints are not used."""
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
-        return None
+    def load_checkpoint(self, checkpoint: dict[str, object] | None) -> None:
+        """Tune's own checkpoints are not used."""

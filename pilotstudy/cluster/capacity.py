@@ -6,17 +6,22 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import ray
 from ray.exceptions import RayTaskError
 from ray.experimental.internal_kv import _internal_kv_get
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pilotstudy.data.prepared import DataSet
+from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import InputError, NotDoneError, PilotstudyError
-from pilotstudy.files import is_remote, whole, write
-from pilotstudy.spec import Trial
+from pilotstudy.storage import absolute, is_remote, write
+from pilotstudy.study.budget import fixed_trial
+from pilotstudy.study.resources import Resources
+from pilotstudy.study.spec import Study, Trial
+
+if TYPE_CHECKING:
+    from ray.autoscaler.v2.schema import ClusterStatus
 
 MOST_ON_A_GPU = 8  # trials that share one: more only wait for each other
 CONTEXT = 0.5 * 2**30  # bytes of a GPU that CUDA takes for each process, before any tensor
@@ -25,22 +30,40 @@ MINUTE = 60.0
 
 
 @dataclass(frozen=True)
-class Resources:
-    """What a trial gets, and how many run at once; `limit` is the user's own limit to that."""
+class Placement:
+    """What each trial gets on the nodes that are there now, and how many run at once."""
 
-    cpus: int = 1
-    gpus: float = 0.0
+    resources: Resources  # as the study asks for them
+    asked: float = 0.0  # the share of a GPU that was asked for, or measured
+    gpus: float = 0.0  # what it is given: may be more, see `spread`
     concurrency: int = 1
-    limit: int | None = None
     autoscaled: bool = False
-    mps: bool = False
-    asked: float = 0.0  # the share of a GPU that was asked for; `gpus` may be more, see `spread`
+
+    @property
+    def cpus(self) -> int:
+        return self.resources.cpus_per_trial
+
+    @property
+    def limit(self) -> int | None:
+        """The user's own limit to how many run at once."""
+        return self.resources.concurrency
 
 
 Node = Mapping[str, float]  # its resources by name
 
 
-def alive() -> list[dict[str, Any]]:
+class NodeInfo(TypedDict, total=False):
+    """What Ray says of a node, as far as we ask."""
+
+    NodeID: str
+    Alive: bool
+    Resources: Node
+    NodeManagerAddress: str
+    NodeManagerPort: int
+    Labels: Mapping[str, str]
+
+
+def alive() -> list[NodeInfo]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
@@ -54,27 +77,31 @@ def room(nodes: Sequence[Node], cpus: int, gpus: float) -> int:
     return sum(fits(node, cpus, gpus) for node in nodes)
 
 
-def fitting(cpus: int, gpus: float, limit: int | None, trials: int = 1_000_000, *, mps: bool = False) -> Resources:
-    """What a trial gets and how many run at once, refused if the cluster can never give it."""
+def placed(resources: Resources, share: float, trials: int = 1_000_000) -> Placement:
+    """What a trial gets and how many run at once, refused if the cluster can never give it.
+
+    `share`: of a GPU, for each trial. `trials`: how many there are.
+    """
+    cpus, limit = resources.cpus_per_trial, resources.concurrency
     nodes = [node["Resources"] for node in alive()]
-    share = spread(gpus, nodes, cpus, min(limit or trials, trials))
-    asked = Resources(cpus, share, 1, limit, autoscales(), mps, gpus)
-    now = concurrency(asked, nodes, trials)
-    if not now:
-        there = ray.cluster_resources()
+    given = spread(share, nodes, cpus, min(limit or trials, trials))
+    placement = Placement(resources, share, given, autoscaled=autoscales())
+    at_once = concurrency(placement, nodes, trials)
+    if not at_once:
+        total = ray.cluster_resources()
         raise InputError(
-            f"a trial asks for {cpus} CPUs and {gpus:g} GPUs on one node, and none has them: the cluster has "
-            f"{there.get('CPU', 0.0):g} CPUs and {there.get('GPU', 0.0):g} GPUs on {len(nodes)} nodes"
+            f"a trial asks for {cpus} CPUs and {share:g} GPUs on one node, and none has them: the cluster has "
+            f"{total.get('CPU', 0.0):g} CPUs and {total.get('GPU', 0.0):g} GPUs on {len(nodes)} nodes"
         )
-    return replace(asked, concurrency=now)
+    return replace(placement, concurrency=at_once)
 
 
-def concurrency(resources: Resources, nodes: Sequence[Node], trials: int) -> int:
+def concurrency(placement: Placement, nodes: Sequence[Node], trials: int) -> int:
     """How many trials may run or wait for a place: as many as fit, or as an autoscaler is asked for."""
-    most = room(nodes, resources.cpus, resources.gpus)
-    if resources.autoscaled:
-        most = max(most, min(trials, resources.limit or AUTOSCALED))
-    return min(most, resources.limit or most)
+    most = room(nodes, placement.cpus, placement.gpus)
+    if placement.autoscaled:
+        most = max(most, min(trials, placement.limit or AUTOSCALED))
+    return min(most, placement.limit or most)
 
 
 def spread(share: float, nodes: Sequence[Node], cpus: int, trials: int) -> float:
@@ -102,7 +129,7 @@ def autoscales() -> bool:
     return _status() is not None or any(not str(name).startswith("node_") for name in names)
 
 
-def _status() -> Any:
+def _status() -> "ClusterStatus | None":
     """The state of autoscaler v2, or None where it is not running."""
     from ray.autoscaler.v2.sdk import get_cluster_status
 
@@ -113,13 +140,21 @@ def _status() -> Any:
     return status if status.stats.autoscaler_version not in (None, "0") else None
 
 
-def _report() -> dict[str, Any]:
-    """What autoscaler v1 says of itself."""
+class AutoscalerReport(TypedDict, total=False):
+    """What autoscaler v1 says of itself, as far as we ask: kinds of nodes, and nodes as (address, kind, ..)."""
+
+    node_type_mapping: dict[str, str]
+    pending_launches: dict[str, int]
+    pending_nodes: list[tuple[str, ...]]
+    failed_nodes: list[tuple[str, ...]]
+
+
+def _report() -> AutoscalerReport:
     try:
-        report: dict[str, Any] = json.loads(_internal_kv_get(b"__autoscaling_status") or b"{}")
+        content = json.loads(_internal_kv_get(b"__autoscaling_status") or b"{}")
     except ValueError:
         return {}
-    return report.get("autoscaler_report") or {}
+    return cast(AutoscalerReport, content.get("autoscaler_report") or {})
 
 
 def starting() -> str:
@@ -152,7 +187,7 @@ def shared(folder: Path) -> None:
 
     try:
         strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
-        path = whole(mark)
+        path = absolute(mark)
         seen = ray.get([sees.options(scheduling_strategy=strategy).remote(path) for strategy in strategies])
     finally:
         mark.unlink(missing_ok=True)
@@ -172,8 +207,8 @@ def peak_and_memory(trials: Sequence[Trial], data: DataSet) -> tuple[float, floa
     """The most bytes of this node's GPU that a few steps of any of these trials take, and how many it has."""
     import torch
 
-    from pilotstudy import device
-    from pilotstudy.training import Trainer
+    from pilotstudy.trial import device
+    from pilotstudy.trial.trainer import Trainer
 
     where = device.choose("cuda")
     for trial in trials:
@@ -186,13 +221,17 @@ def peak_and_memory(trials: Sequence[Trial], data: DataSet) -> tuple[float, floa
     return torch.cuda.max_memory_reserved(where), torch.cuda.get_device_properties(where).total_memory
 
 
-def measured_share(trials: Sequence[Trial], data: DataSet, wait: float, say: Callable[[str], None]) -> float:
-    """1/k of a GPU for trials like these, from the peak memory of a few steps of each on a GPU of the cluster."""
+def measured_share(study: Study, data: DataSet, wait: float, say: Callable[[str], None]) -> float:
+    """1/k of a GPU for trials of this study, from the peak memory of a few steps of each on a GPU of the cluster."""
+
+    trials = [fixed_trial(study, arm, 0) for arm in study.arms]
 
     @ray.remote(num_gpus=1)
-    def measure(data: list[Any]) -> tuple[float, float]:
+    def measure(data: "list[ray.ObjectRef[DataSet]]") -> tuple[float, float]:
         from pilotstudy.cluster.capacity import peak_and_memory
+        from pilotstudy.study.reading import load_uses
 
+        load_uses(study)
         return peak_and_memory(trials, ray.get(data[0]))
 
     if not ray.cluster_resources().get("GPU") and not autoscales():

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 # Before Ray is imported: no loggers that write files for every trial, no state of Tune's own (ours is the run folder).
 os.environ |= {
@@ -25,31 +25,36 @@ os.environ |= {
 import ray
 
 from pilotstudy.errors import InputError
-from pilotstudy.files import PACKAGE
+from pilotstudy.storage import PACKAGE
 
 
 @contextmanager
-def connected(address: str | None, log: Path, **embedded: Any) -> Iterator[None]:
+def connected(
+    address: str | None, log: Path, *, num_cpus: int | None = None, num_gpus: int | None = None
+) -> Iterator[None]:
     """Embedded Ray (with `num_cpus` and `num_gpus` in place of what is there), or the cluster at `address`.
 
     What Ray and Optuna print goes to the log file.
     """
     if address:
         reachable(address)
+    package = None
     if address and "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:  # a job brings the package with it
-        embedded["runtime_env"] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
-    with quiet(log), refused(address):
+        package = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
+    with printing_to(log), connection_errors(address):
         ray.init(
             address=address or "local",
             include_dashboard=False if address is None else None,
-            **embedded,
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            runtime_env=package,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
     try:
         yield
     finally:
-        with quiet(log):
+        with printing_to(log):
             ray.shutdown()
 
 
@@ -64,8 +69,8 @@ def reachable(address: str) -> None:
 
 
 @contextmanager
-def refused(address: str | None) -> Iterator[None]:
-    """A cluster that is not there, or that does not take the token, in one line."""
+def connection_errors(address: str | None) -> Iterator[None]:
+    """Says in one line that a cluster is not there, or does not take the token."""
     try:
         yield
     except Exception as error:
@@ -75,11 +80,11 @@ def refused(address: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def quiet(log: Path) -> Iterator[None]:
+def printing_to(log: Path) -> Iterator[None]:
     """Sends everything that this process prints, libraries in C included, to the end of a file."""
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    outputs = os.dup(1), os.dup(2)
     with open(log, "a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -88,9 +93,9 @@ def quiet(log: Path) -> Iterator[None]:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        for number, descriptor in zip((1, 2), kept, strict=True):
-            os.dup2(descriptor, number)
-            os.close(descriptor)
+        for number, output in zip((1, 2), outputs, strict=True):
+            os.dup2(output, number)
+            os.close(output)
 
 
 def terminal() -> TextIO:

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pilotstudy import report
 from pilotstudy.errors import InputError, PilotstudyError, nearest
-from pilotstudy.files import PACKAGE, is_remote
-from pilotstudy.running import Limits, Options
-from pilotstudy.spec import Study
+from pilotstudy.storage import PACKAGE, is_remote
+from pilotstudy.study.resources import Limits
+from pilotstudy.study.spec import Study
+from pilotstudy.study.toml import toml_text
+
+if TYPE_CHECKING:
+    from ray.job_submission import JobDetails
 
 MARK = "pilotstudy"  # in a job's metadata: the run's name
 INSTALL_SECONDS = 3600  # how long a node may take to install what we need
@@ -55,7 +58,7 @@ class Jobs:
         study: Study,
         name: str,
         runs_dir: str,
-        options: Options,
+        data_dir: str | None = None,
         limits: Limits | None = None,
         *,
         install: bool = True,
@@ -69,9 +72,9 @@ class Jobs:
             raise InputError(f"run {name!r} is at work on this cluster: `pilotstudy logs {name}` shows it")
         kept = {
             MARK: name,
-            "study": report.toml(study.model_dump()),
+            "study": toml_text(study.model_dump()),
             "runs_dir": runs_dir,
-            "options": json.dumps(words_of(options) | limits_of(limits or Limits())),
+            "options": json.dumps(({"--data-dir": data_dir} if data_dir else {}) | limits_of(limits or Limits())),
             "install": json.dumps(requirements(cloud=is_remote(runs_dir)) if install else []),
         }
         return self._send(kept)
@@ -83,7 +86,7 @@ class Jobs:
         kept["options"] = json.dumps(json.loads(kept["options"]) | limits_of(limits or Limits()))
         return self._send(kept)
 
-    def doctor(self, runs_dir: str | None = None, *, install: bool = True) -> list[dict[str, Any]]:
+    def doctor(self, runs_dir: str | None = None, *, install: bool = True) -> list[dict[str, str]]:
         """What `pilotstudy doctor --address auto` says on the cluster."""
         words = ["doctor", "--address", "auto", "--json", *(["--runs-dir", runs_dir] if runs_dir else [])]
         packages = requirements(cloud=bool(runs_dir and is_remote(runs_dir))) if install else []
@@ -94,7 +97,7 @@ class Jobs:
             lines = str(self.client.get_job_logs(job)).strip().splitlines()
         for line in reversed(lines):
             if line.startswith("[{"):
-                rows: list[dict[str, Any]] = json.loads(line)
+                rows: list[dict[str, str]] = json.loads(line)
                 return rows
         raise InputError(f"the cluster cannot run doctor: {(lines or ['it said nothing'])[-1][:300]}")
 
@@ -108,28 +111,29 @@ class Jobs:
 
     def _start(self, name: str, words: list[str], packages: list[str], kept: dict[str, str] | None = None) -> str:
         """Sends `pilotstudy WORDS` as a job, the package with it, and the study where there is one; the job's id."""
-        environment: dict[str, Any] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
+        environment: dict[str, object] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
         environment["env_vars"] = STOPPING
         if packages:
             environment |= {"pip": packages, "config": {"setup_timeout_seconds": INSTALL_SECONDS}}
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as folder, told():
             (Path(folder) / "study.toml").write_text(kept["study"] if kept else "", "utf-8")
-            job: dict[str, Any] = {
-                "entrypoint": shlex.join(["python", "-m", "pilotstudy", *words]),
-                "submission_id": f"{name}-{time.time_ns() // 1_000_000}",
-                "metadata": kept,
-                "runtime_env": environment | {"working_dir": folder},
-            }
+            job = f"{name}-{time.time_ns() // 1_000_000}"
             deadline = time.monotonic() + AGENT_SECONDS
             while True:
                 try:
-                    return str(self.client.submit_job(**job))
+                    sent = self.client.submit_job(
+                        entrypoint=shlex.join(["python", "-m", "pilotstudy", *words]),
+                        submission_id=job,
+                        metadata=kept,
+                        runtime_env=environment | {"working_dir": folder},
+                    )
+                    return str(sent)
                 except RuntimeError as error:  # a head that has only just started
                     if "No available agent" not in str(error) or time.monotonic() > deadline:
                         raise
                     time.sleep(2)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, str]]:
         """All studies that were sent, the newest first."""
         with told():
             found = [(job, job.metadata) for job in self.client.list_jobs() if job.metadata and MARK in job.metadata]
@@ -138,7 +142,7 @@ class Jobs:
             {
                 "run": kept[MARK],
                 "state": str(job.status.value),
-                "job": job.submission_id,
+                "job": str(job.submission_id),
                 "started": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime((job.start_time or 0) / 1000)),
                 "runs_dir": kept["runs_dir"],
                 "message": " ".join((job.message or "").split())[:120],
@@ -146,7 +150,7 @@ class Jobs:
             for job, kept in found
         ]
 
-    def find(self, name: str) -> Any:
+    def find(self, name: str) -> "JobDetails":
         """The newest job of a run."""
         rows = self.rows()
         for row in rows:
@@ -158,11 +162,11 @@ class Jobs:
 
     def logs(self, name: str) -> str:
         with told():
-            return str(self.client.get_job_logs(self.find(name).submission_id))
+            return str(self.client.get_job_logs(str(self.find(name).submission_id)))
 
     def follow(self, name: str) -> Iterator[str]:
         """Its output as it comes, until it ends."""
-        job, shown = self.find(name).submission_id, 0
+        job, shown = str(self.find(name).submission_id), 0
         while True:
             with told():
                 state = self.client.get_job_status(job)
@@ -175,7 +179,7 @@ class Jobs:
 
     def stop(self, name: str) -> None:
         """Asks it to save and end, and waits until it has."""
-        job = self.find(name).submission_id
+        job = str(self.find(name).submission_id)
         with told():
             self.client.stop_job(job)
             while not self.client.get_job_status(job).is_terminal():
@@ -215,19 +219,7 @@ def requirements(*, cloud: bool) -> list[str]:
     return sorted({pinned(one) for one in wanted if one.name != "ray"})
 
 
-def words_of(options: Options) -> dict[str, Any]:
-    """The options of `pilotstudy run` that say how it is run; one without a value is True."""
-    found = {
-        "--data-dir": options.data_dir,
-        "--cpus-per-trial": options.cpus_per_trial,
-        "--gpus-per-trial": options.gpus_per_trial,
-        "--concurrency": options.concurrency,
-        "--mps": options.mps or None,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def limits_of(limits: Limits) -> dict[str, Any]:
+def limits_of(limits: Limits) -> dict[str, float]:
     """The options of `pilotstudy run` that say when it ends before it is done, as far as they differ from its own."""
     found = {
         "--time-budget": limits.time_budget,

@@ -10,11 +10,12 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pilotstudy import doctor
 from pilotstudy.cluster import capacity, connect
-from pilotstudy.doctor import Row, row
+from pilotstudy.cluster.capacity import NodeInfo
 from pilotstudy.errors import PilotstudyError
-from pilotstudy.files import place, whole, write
+from pilotstudy.schedule import doctor
+from pilotstudy.schedule.doctor import Row, row
+from pilotstudy.storage import absolute, place, write
 
 START_SECONDS = 120.0  # a node that has not begun by then is reported, not waited for
 INSTALL_SECONDS = 3600.0  # the same, where nodes first install what we need
@@ -31,7 +32,7 @@ class Kind:
     card: str
 
     @classmethod
-    def of(cls, node: Mapping[str, Any]) -> "Kind":
+    def of(cls, node: NodeInfo) -> "Kind":
         resources = node["Resources"]
         marks = [name.removeprefix("accelerator_type:") for name in resources if name.startswith("accelerator_type:")]
         card = node.get("Labels", {}).get(CARD_LABEL) or ", ".join(sorted(marks))
@@ -43,20 +44,20 @@ class Kind:
         return f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}{gpus}"
 
 
-def kinds(nodes: Iterable[Mapping[str, Any]]) -> dict[Kind, list[str]]:
+def kinds(nodes: Iterable[NodeInfo]) -> dict[Kind, list[str]]:
     """The ids of the nodes of each kind, those with GPUs first."""
-    found: dict[Kind, list[str]] = {}
+    ids: dict[Kind, list[str]] = {}
     for node in nodes:
-        found.setdefault(Kind.of(node), []).append(node["NodeID"])
-    return dict(sorted(found.items(), key=lambda pair: (-pair[0].gpus, -pair[0].cpus, pair[0].card)))
+        ids.setdefault(Kind.of(node), []).append(node["NodeID"])
+    return dict(sorted(ids.items(), key=lambda pair: (-pair[0].gpus, -pair[0].cpus, pair[0].card)))
 
 
-def overview(nodes: Sequence[Mapping[str, Any]], starting: str | None) -> list[Row]:
+def overview(nodes: Sequence[NodeInfo], starting: str | None) -> list[Row]:
     """What the cluster as a whole has. `starting`: what its autoscaler is starting, where it has one."""
     groups = kinds(nodes)
     cpus, gpus = (sum(getattr(kind, name) * len(ids) for kind, ids in groups.items()) for name in ("cpus", "gpus"))
-    found = f"{len(nodes)} node{'s' * (len(nodes) != 1)}, {Kind(cpus, gpus, '')}, Ray {ray.__version__}"
-    rows = [row("cluster", "works", found)]
+    line = f"{len(nodes)} node{'s' * (len(nodes) != 1)}, {Kind(cpus, gpus, '')}, Ray {ray.__version__}"
+    rows = [row("cluster", "works", line)]
     if not gpus and starting is not None:
         advice = "a study with --gpus-per-trial has them started, if the cluster's file names any; ask again then"
         rows.append(row("GPU nodes", "missing", f"none is alive; the autoscaler says: {starting}", advice))
@@ -78,7 +79,7 @@ def examine(address: str, runs_dir: str | None = None) -> list[Row]:
         except PilotstudyError as error:
             return [*rows, row("runs folder", "fails", str(error), "the driver itself must be able to write there")]
         try:
-            return rows + ask(groups, whole(mark.parent), mark.name)
+            return rows + ask(groups, absolute(mark.parent), mark.name)
         finally:
             mark.unlink(missing_ok=True)
 
@@ -92,10 +93,10 @@ def ask(groups: Mapping[Kind, list[str]], runs_dir: str | None = None, mark: str
         def ready(self) -> bool:
             return True
 
-        def examine(self, *words: Any) -> list[Row]:
-            from pilotstudy import doctor  # here: a node need not import what this module does
+        def examine(self, gpu: bool, trains: bool, runs_dir: str | None, mark: str | None) -> list[Row]:
+            from pilotstudy.schedule import doctor  # here: a node need not import what this module does
 
-            return doctor.node(*words)
+            return doctor.node(gpu, trains, runs_dir, mark)
 
     patience = INSTALL_SECONDS if ray.get_runtime_context().runtime_env.get("pip") else START_SECONDS
     examiners: dict[Kind, Any] = {
@@ -121,8 +122,8 @@ def ask(groups: Mapping[Kind, list[str]], runs_dir: str | None = None, mark: str
     rows: list[Row] = []
     for kind, ids in groups.items():
         name = f"{len(ids)} × {kind}" if len(ids) > 1 else str(kind)
-        found = answer(work[kind]) if begun[kind] else [late(kind, patience)]
-        rows += [one | {"what": f"{name}: {one['what']}"} for one in found]
+        said = answer(work[kind]) if begun[kind] else [late(kind, patience)]
+        rows += [line | {"what": f"{name}: {line['what']}"} for line in said]
         ray.kill(examiners[kind])
     return rows
 
@@ -132,11 +133,10 @@ def late(kind: Kind, seconds: float) -> Row:
     return row("start", "fails", f"nothing could be started on it within {seconds:.0f} s", advice)
 
 
-def answer(reference: Any) -> list[Row]:
+def answer(reference: "ray.ObjectRef[list[Row]]") -> list[Row]:
     """What a node said, or why it said nothing."""
     try:
-        found: list[Row] = ray.get(reference, timeout=0)
-        return found
+        return ray.get(reference, timeout=0)
     except ray.exceptions.GetTimeoutError:
         return [row("answer", "fails", f"none within {WORK_SECONDS:.0f} s", "look at the node: is it overloaded?")]
     except ImportError as error:

@@ -1,20 +1,23 @@
-"""Where images come from: the embedded subset, torchvision's downloads, Parquet folders and image folders."""
+"""Where images come from: the embedded subset, torchvision's downloads, and folders or files of one's own."""
 
 import io
-import json
 import lzma
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pilotstudy.data.arrays import read_arrays
+from pilotstudy.data.decoding import SUFFIXES, Encoded, decode_all
+from pilotstudy.data.labels import Given, classify
+from pilotstudy.data.parquet import parquet_classes, parquet_files, read_parquet
+from pilotstudy.data.raw import Labelled, Raw, alike, reason
 from pilotstudy.errors import DataError
-from pilotstudy.files import PACKAGE
-from pilotstudy.progress import Progress
+from pilotstudy.storage import PACKAGE
 
 DOWNLOADS = ("cifar10", "svhn", "fashion-mnist")
 HELD_OUT = ("test", "validation", "valid", "val")  # which split is the test data: the first of these that there is
@@ -30,37 +33,38 @@ FASHION_CLASSES = (
     "Bag",
     "Ankle boot",
 )
-SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff"}
-
-
-@dataclass(frozen=True)
-class Raw:
-    """Images [n, C, H, W] uint8 and labels [n] int64 of both splits, and the classes' names."""
-
-    arrays: dict[str, NDArray[Any]]  # train_images, train_labels, test_images, test_labels
-    classes: tuple[str, ...]
 
 
 def embedded() -> Raw:
+    """The subset of Fashion-MNIST that comes with the package."""
     packed = (PACKAGE / "data" / "fashion" / "fashion.npz.xz").read_bytes()
     with np.load(io.BytesIO(lzma.decompress(packed))) as arrays:
-        return Raw(dict(arrays), FASHION_CLASSES)
+        train, test = (Labelled(arrays[f"{split}_images"], arrays[f"{split}_labels"]) for split in ("train", "test"))
+        return Raw(train, test, FASHION_CLASSES)
+
+
+class Torchvision(Protocol):
+    """What torchvision's data sets have in common: pixels, and `targets` or `labels`."""
+
+    data: NDArray[np.uint8]
+    targets: Sequence[int]
+    labels: Sequence[int]
 
 
 def download(name: str, folder: Path) -> Raw:
     """torchvision's data set, downloaded into `folder` (with torchvision's own progress bar)."""
     from torchvision import datasets
 
-    makers: dict[str, Callable[[bool], Any]] = {
+    makers: dict[str, Callable[[bool], Torchvision]] = {
         "cifar10": lambda train: datasets.CIFAR10(folder, train, download=True),
         "svhn": lambda train: datasets.SVHN(folder, "train" if train else "test", download=True),
         "fashion-mnist": lambda train: datasets.FashionMNIST(folder, train, download=True),
     }
-    arrays: dict[str, NDArray[Any]] = {}
+    splits = []
     classes: tuple[str, ...] = tuple("0123456789")
-    for split in "train", "test":
+    for training in True, False:
         try:
-            data = makers[name](split == "train")
+            data = makers[name](training)
         except (OSError, RuntimeError) as error:  # no network, a connection that broke off, a file that is not whole
             raise DataError(
                 f"cannot download {name} ({reason(error)}): give a local folder with --data-dir (or PILOTSTUDY_DATA), "
@@ -72,21 +76,10 @@ def download(name: str, folder: Path) -> Raw:
         elif name == "fashion-mnist":
             images = images[:, None]
         labels = data.labels if name == "svhn" else data.targets
-        arrays |= {f"{split}_images": np.ascontiguousarray(images), f"{split}_labels": np.asarray(labels, np.int64)}
+        splits.append(Labelled(np.ascontiguousarray(images), np.asarray(labels, np.int64)))
         classes = tuple(getattr(data, "classes", classes))
-    return Raw(arrays, classes)
-
-
-def reason(error: BaseException) -> str:
-    return str(getattr(error, "reason", None) or error).strip().splitlines()[0] or type(error).__name__
-
-
-def parquet_files(folder: Path) -> dict[str, list[Path]]:
-    """Splits in the Hugging Face layout: train-00000-of-00001.parquet and so on, here or in `data/`."""
-    splits: dict[str, list[Path]] = {}
-    for path in sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")]):
-        splits.setdefault(path.stem.split("-")[0], []).append(path)
-    return splits
+    train, test = splits
+    return Raw(train, test, classes)
 
 
 def image_files(folder: Path) -> dict[str, list[Path]]:
@@ -99,116 +92,93 @@ def image_files(folder: Path) -> dict[str, list[Path]]:
     return splits
 
 
-def layout(folder: Path) -> dict[str, list[Path]]:
-    """The files of `train` and `test` in whichever of the two layouts the folder has, else nothing."""
-    for splits in parquet_files(folder), image_files(folder):
+def layout(place: Path) -> dict[str, list[Path]]:
+    """The files of `train` and `test` in whichever of the layouts a place of one's own has, else nothing."""
+    if is_arrays(place):
+        return {"arrays": [place]}
+    for splits in parquet_files(place), image_files(place):
         held_out = next((split for split in HELD_OUT if split in splits), None)
         if "train" in splits and held_out:
             return {"train": splits["train"], "test": splits[held_out]}
     return {}
 
 
-def read_folder(folder: Path, image_size: int | None) -> Raw:
+def is_arrays(place: Path) -> bool:
+    return place.suffix.lower() == ".npz" and os.path.isfile(place)
+
+
+def read_own(place: Path, image_size: int | None) -> Raw:
+    """The images of a user's own folder, or `.npz` file."""
+    return read_arrays(place, image_size) if is_arrays(place) else read_folder(place, image_size)
+
+
+@dataclass(frozen=True)
+class Undecoded:
+    """A split as it is in files. `names` says where each image is, for messages."""
+
+    encoded: Sequence[Encoded]
+    names: Sequence[str]
+    labels: Given
+
+
+def read_folder(folder: Path, image_size: int | None, called: str | None = None) -> Raw:
+    """The images of a folder; messages give its path, unless it is `called` something else."""
+    where, short = called or str(folder), called or folder.name
     splits = layout(folder)
     if not splits:
-        raise DataError(
-            f"{folder} holds no images in a known layout: train-*.parquet and test-*.parquet with a column image "
-            "(or img) and label, or train/CLASS/*.png and test/CLASS/*.png"
-        )
-    parquet = splits["train"][0].suffix == ".parquet"
-    classes = parquet_classes(splits["train"][0]) if parquet else sorted({p.parent.name for p in splits["train"]})
-    arrays: dict[str, NDArray[Any]] = {}
-    for split, files in splits.items():
-        if parquet:
-            encoded, labels = read_parquet(files)
-            names: Sequence[str] = [f"{folder.name}/{split} row {row}" for row in range(len(encoded))]
-        else:
-            unknown = sorted({p.parent.name for p in files} - set(classes))
-            if unknown:
-                raise DataError(f"{folder}/{split} has the class {unknown[0]!r}, which the training images do not have")
-            encoded, names = [path.read_bytes for path in files], [str(path) for path in files]
-            labels = np.array([classes.index(path.parent.name) for path in files])
-        images = decode_all(encoded, names, image_size, f"{folder.name} {split}")
-        arrays |= {f"{split}_images": images, f"{split}_labels": labels.astype(np.int64)}
-    if not classes:
-        classes = [str(k) for k in range(int(arrays["train_labels"].max()) + 1)]
-    for split in splits:
-        labels = arrays[f"{split}_labels"]
-        if not len(labels) or labels.min() < 0 or labels.max() >= len(classes):
-            raise DataError(f"{folder}: the {split} labels must be whole numbers from 0 to {len(classes) - 1}")
-    shapes = {arrays[f"{split}_images"].shape[1:] for split in splits}
-    if len(shapes) > 1:
-        raise DataError(f"{folder}: train and test images differ in size or colour; set data.image_size in the study")
-    return Raw(arrays, tuple(classes))
+        raise DataError(lacking(folder))
+    classes: Sequence[str] = ()
+    if splits["train"][0].suffix == ".parquet":
+        classes = parquet_classes(splits["train"][0])
+        train, test = (parquet_split(f"{short}/{split}", files) for split, files in splits.items())
+    else:
+        for files in splits.values():
+            check_depth(files[0].parent.parent)
+        train, test = (image_split(files) for files in splits.values())
+    made = classify(where, train.labels, test.labels, classes)  # before the images, which take longer
+    images = (
+        decode_all(part.encoded, part.names, image_size, f"{short} {split}")
+        for split, part in (("train", train), ("test", test))
+    )
+    return alike(where, Raw(Labelled(next(images), made.train), Labelled(next(images), made.test), made.classes))
 
 
-def parquet_classes(path: Path) -> list[str]:
-    """The class names in the Hugging Face metadata, or none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_schema(path).metadata or {}
-        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features", {})
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"{path} is not a whole Parquet file ({reason(error)}): fetch it again") from error
-    return list(map(str, features.get("label", {}).get("names", [])))
-
-
-def read_parquet(files: Iterable[Path]) -> tuple[list[Any], NDArray[np.int64]]:
-    """Encoded images and labels. `image` and `img` are both in use, plain or as a struct with `bytes`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    encoded: list[Any] = []
-    labels = []
-    for path in files:
-        try:
-            columns = pq.read_schema(path).names
-            column = next((c for c in ("image", "img") if c in columns), None)
-            if column is None or "label" not in columns:
-                raise DataError(f"{path} needs the columns image (or img) and label; it has {', '.join(columns)}")
-            table = pq.read_table(path, columns=[column, "label"])
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{path} is not a whole Parquet file ({reason(error)}): fetch it again") from error
-        images = table[column].combine_chunks()
-        encoded += (images.field("bytes") if pa.types.is_struct(images.type) else images).to_pylist()
-        labels.append(table["label"].to_numpy())
-    return encoded, np.concatenate(labels)
+def lacking(folder: Path) -> str:
+    """What a folder has to hold, and how much of that it does."""
+    for split in ("train", *HELD_OUT):
+        check_depth(folder / split)
+    for splits, wanted in (
+        (parquet_files(folder), "{}-*.parquet"),
+        (image_files(folder), "{}/CLASS/*.png"),
+    ):
+        if "train" in splits:
+            return f"{folder} holds images to train, but none to test: add {wanted.format('test')}"
+        held_out = next((split for split in HELD_OUT if split in splits), None)
+        if held_out:
+            return f"{folder} holds images to test ({held_out}), but none to train: add {wanted.format('train')}"
+    return (
+        f"{folder} holds no images in a known layout: train-*.parquet and test-*.parquet with a column image "
+        "(or img) and label, or train/CLASS/*.png and test/CLASS/*.png"
+    )
 
 
-def decode_all(encoded: Sequence[Any], names: Sequence[str], image_size: int | None, title: str) -> NDArray[np.uint8]:
-    """Images [n, C, H, W]. Grey where every image is grey, else in colour."""
-    from PIL import Image
+def check_depth(split: Path) -> None:
+    """Refuses a class whose images all lie in folders of their own: it would be left out."""
+    for kind in sorted(split.glob("[!.]*/")):
+        if any(path.suffix.lower() in SUFFIXES for path in kind.iterdir()):
+            continue
+        deeper = next((path for path in sorted(kind.glob("*/[!.]*")) if path.suffix.lower() in SUFFIXES), None)
+        if deeper:
+            raise DataError(f"{kind} holds no images itself, but {deeper} lies deeper: move its images up")
 
-    def decode(item: tuple[Any, str]) -> NDArray[np.uint8]:
-        content, name = item
-        try:
-            with Image.open(io.BytesIO(content() if callable(content) else content)) as image:
-                picture = image.convert("L" if image.mode in ("1", "L", "LA", "I;16") else "RGB")
-        except Exception as error:  # Pillow raises many kinds, from SyntaxError to struct.error
-            raise DataError(
-                f"{name} is not an image that can be decoded ({reason(error)}): mend or remove it"
-            ) from error
-        if image_size:
-            picture = picture.resize((image_size, image_size), Image.Resampling.BILINEAR)
-        pixels = np.asarray(picture)
-        return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
-    def decode_some(start: int) -> list[NDArray[np.uint8]]:
-        return [decode(item) for item in zip(encoded[start : start + 256], names[start : start + 256], strict=True)]
+def parquet_split(where: str, files: Sequence[Path]) -> Undecoded:
+    """One split in the Hugging Face layout."""
+    encoded, labels = read_parquet(files)
+    return Undecoded(encoded, [f"{where} row {row}" for row in range(len(encoded))], labels)
 
-    starts = range(0, len(encoded), 256)
-    images: list[NDArray[np.uint8]] = []
-    # Pillow decodes without holding the interpreter's lock.
-    with ThreadPoolExecutor() as pool, Progress(f"decoding {title}", len(starts)) as progress:
-        for some in pool.map(decode_some, starts):
-            images += some
-            progress.advance(f"({len(images):,} images)")
-    channels = max((image.shape[0] for image in images), default=1)
-    images = [image if len(image) == channels else np.repeat(image, channels, axis=0) for image in images]
-    for image, name in zip(images, names, strict=True):
-        if image.shape != images[0].shape:
-            size, first = "×".join(map(str, image.shape[1:])), "×".join(map(str, images[0].shape[1:]))
-            raise DataError(f"{name} is {size}, the first image {first}: set data.image_size in the study to resize")
-    return np.stack(images) if images else np.empty((0, 1, 1, 1), np.uint8)
+
+def image_split(files: Sequence[Path]) -> Undecoded:
+    """One split in torchvision's layout, where a folder's name is the class."""
+    labels = np.array([path.parent.name for path in files], object)
+    return Undecoded([path.read_bytes for path in files], [str(path) for path in files], labels)

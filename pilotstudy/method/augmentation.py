@@ -1,12 +1,16 @@
 """The data augmentation baseline: colour shifts, rotations and flips, on whole batches."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pilotstudy.method.regulariser import Loss, Regulariser
+from pilotstudy.method.checks import check_number
+from pilotstudy.method.regulariser import Inputs, Regulariser, Settings
 
 
 class DataAugmentation(Regulariser):
@@ -15,6 +19,8 @@ class DataAugmentation(Regulariser):
     `mean` and `deviation` (a value a channel) say how the inputs were scaled, so that shifts are in units of the
     original [0, 1] range and what a rotation brings in from outside is black.
     """
+
+    samples_predictions = False  # what is augmented is the training data
 
     mean: Tensor
     deviation: Tensor
@@ -30,12 +36,29 @@ class DataAugmentation(Regulariser):
         degrees: float = 15.0,
     ):
         super().__init__(network)
+        check_number("rate", rate, least=0, most=1)
+        check_number("colour_shift", colour_shift, least=0, most=1)
+        check_number("degrees", degrees, least=0, most=180)
         self.rate, self.colour_shift, self.degrees = rate, colour_shift, degrees
+        self.done = False  # in this step
         self.register_buffer("mean", mean.view(-1, 1, 1))
         self.register_buffer("deviation", deviation.view(-1, 1, 1))
 
-    def loss(self, x: Tensor, y: Tensor) -> Loss:
-        return super().loss(self.augment(x), y)
+    @classmethod
+    def build(cls, settings: Settings, network: nn.Module, inputs: Inputs) -> Self:
+        return cls(network, mean=inputs.mean, deviation=inputs.deviation, **settings.model_dump())
+
+    @contextmanager
+    def changed_inputs(self, x: Tensor) -> Iterator[Tensor]:
+        with super().changed_inputs(self.augment(x) if self.training else x) as changed:
+            self.done = True
+            try:
+                yield changed
+            finally:
+                self.done = False
+
+    def training_logits(self, x: Tensor) -> Tensor:
+        return super().training_logits(x if self.done else self.augment(x))
 
     def augment(self, x: Tensor) -> Tensor:
         """x [n, C, H, W], scaled as the network takes it."""

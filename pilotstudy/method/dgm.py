@@ -63,6 +63,13 @@ class Bound:
         return self.reconstruction - self.kl + self.hyperprior
 
 
+def dgm_parameters(sizes: Sequence[int], masked: Sequence[int], features: int, width: int, z: int) -> int:
+    """How many parameters a DGM has; `masked`: units of the layers that can be masked."""
+    trunks = (features + 2 * sum(sizes) + 2) * width
+    latent = 2 * (width + 1) * 2 * z
+    return trunks + latent + (width + z + 1) * width + (width + 1) * sum(masked)
+
+
 class DGM(nn.Module):
     """`sizes`: units of the layers 0..L; `masked`: the layers that can be masked; `features`: columns of b as seen."""
 

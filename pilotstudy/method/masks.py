@@ -57,6 +57,12 @@ class Mask:
         """[n, ...] with the samples that have nothing masked first, then `rows`."""
         return values if self.rows is None or self.others is None else values[torch.cat([self.others, self.rows])]
 
+    def restore(self, values: Tensor) -> Tensor:
+        """The inverse of `reorder`."""
+        if self.rows is None or self.others is None:
+            return values
+        return values[torch.cat([self.others, self.rows]).argsort()]
+
     def among_selected(self) -> "Mask":
         """The same mask for a batch that holds the selected samples only."""
         if self.rows is None:

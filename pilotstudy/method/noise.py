@@ -1,15 +1,17 @@
-"""The noise baselines: noisy addition (Add) and substitution (Sub) under Pilot's masks, and dropout."""
+"""The noise baselines: noisy addition (Add) and substitution (Sub) under Pilot's masks."""
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from pilotstudy.method.activations import Activations
-from pilotstudy.method.masks import MaskKind, bernoulli, insert
-from pilotstudy.method.regulariser import Masked, Regulariser, Schedule
+from pilotstudy.method.checks import check_choice, check_number
+from pilotstudy.method.masked import Masked, Schedule
+from pilotstudy.method.masks import MaskKind, insert
+
+Kind = Literal["add", "sub"]
 
 
 class Noise(Masked):
@@ -24,7 +26,7 @@ class Noise(Masked):
         layers: Sequence[str],
         example: Tensor,
         *,
-        kind: Literal["add", "sub"],
+        kind: Kind,
         mask: MaskKind = "a-aug",
         mask_rate: float = 0.5,
         mask_schedule: Schedule = "constant",
@@ -32,6 +34,8 @@ class Noise(Masked):
         stop_gradient: bool = False,
     ):
         super().__init__(network, layers, example, mask=mask, mask_rate=mask_rate, mask_schedule=mask_schedule)
+        check_choice("kind", kind, get_args(Kind))
+        check_number("variance", variance, above=0)
         self.kind, self.sigma, self.stop_gradient = kind, math.sqrt(variance), stop_gradient
 
     def training_logits(self, x: Tensor) -> Tensor:
@@ -48,27 +52,4 @@ class Noise(Masked):
                 noise = noise + (values.detach() if self.stop_gradient else values)
             return insert(mask, part, u, noise)
 
-        return self.activations.run(x, edit)
-
-
-class Dropout(Regulariser):
-    """Dropout of the hidden units, on by sampling too (MC dropout).
-
-    It acts on the raw activations; before a ReLU, that is the same as after it.
-    """
-
-    samples = True
-
-    def __init__(self, network: nn.Module, layers: Sequence[str], example: Tensor, *, rate: float = 0.5):
-        super().__init__(network)
-        self.activations = Activations(network, layers, example)
-        self.rate = rate
-
-    def training_logits(self, x: Tensor) -> Tensor:
-        def edit(layer: int, u: Tensor) -> Tensor:
-            if layer == 0:
-                return u
-            kept = bernoulli(len(u), u[0].numel(), 1 - self.rate, u.device)
-            return u * kept.view(u.shape).mul_(1 / (1 - self.rate)).to(u.dtype)
-
-        return self.activations.run(x, edit)
+        return self.activations.run(self.network, x, edit)

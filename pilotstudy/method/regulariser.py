@@ -1,17 +1,43 @@
 """The frame every arm fits in: a network, what is done to it while it trains, and how it predicts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Protocol, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pilotstudy.method.activations import Activations
-from pilotstudy.method.masks import Mask, MaskKind, MaskPrior
+from pilotstudy.method.checks import check_number
+from pilotstudy.method.modes import predicting
 
-Schedule = Literal["constant", "annealed"]
+
+class ParameterGroup(TypedDict, total=False):
+    """What torch's optimisers take: parameters with options of their own."""
+
+    params: list[nn.Parameter]
+    lr: float
+    weight_decay: float
+
+
+class Settings(Protocol):
+    """An arm's settings: a pydantic model."""
+
+    def model_dump(self) -> dict[str, Any]: ...
+
+
+class Inputs(Protocol):
+    """What a regulariser may need to know of the data and the network: see `arms.arm.Inputs`."""
+
+    @property
+    def example(self) -> Tensor: ...
+    @property
+    def layers(self) -> Sequence[str]: ...
+    @property
+    def mean(self) -> Tensor: ...
+    @property
+    def deviation(self) -> Tensor: ...
 
 
 @dataclass(frozen=True)
@@ -27,16 +53,50 @@ class Loss:
 
 
 class Regulariser(nn.Module):
-    """A network trained as it is: the vanilla arm, L2 (`weight_decay`), and the base of all others."""
+    """A network trained as it is: the vanilla arm, L2 (`weight_decay`), and the base of all others.
 
-    samples = False
-    """Whether the arm has a Monte Carlo mode."""
+    The network may itself be a regulariser. While the outer one trains, the inner one acts; in a point prediction
+    neither does; in a sampled one both draw.
+    """
+
+    samples_predictions = True  # whether it draws in sampled predictions too, or in training alone
 
     def __init__(self, network: nn.Module, *, weight_decay: float = 0.0):
         super().__init__()
+        check_number("weight_decay", weight_decay, least=0)
         self.network = network
         self.weight_decay = weight_decay
-        self.progress = 0.0  # how far training has come, 0 to 1: an annealed mask rate depends on it
+        self.sampling = False  # during a sampled prediction
+        self.notes: list[str] = []  # what a user should know of how it was built
+        if self.inner is not None:
+            self.notes += self.inner.notes
+        self._progress = 0.0
+
+    @classmethod
+    def build(cls, settings: Settings, network: nn.Module, inputs: Inputs) -> Self:
+        """Around the network, as an arm's settings say."""
+        return cls(network, **settings.model_dump())
+
+    @property
+    def inner(self) -> "Regulariser | None":
+        """The regulariser within this one."""
+        return self.network if isinstance(self.network, Regulariser) else None
+
+    @property
+    def innermost(self) -> nn.Module:
+        """The network itself, within all regularisers."""
+        return self.network if self.inner is None else self.inner.innermost
+
+    @property
+    def progress(self) -> float:
+        """How far training has come, 0 to 1: an annealed mask rate depends on it."""
+        return self._progress
+
+    @progress.setter
+    def progress(self, progress: float) -> None:
+        self._progress = progress
+        if self.inner is not None:
+            self.inner.progress = progress
 
     def get_extra_state(self) -> float:
         return self.progress
@@ -44,86 +104,78 @@ class Regulariser(nn.Module):
     def set_extra_state(self, state: float) -> None:
         self.progress = state
 
-    def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
+    def parameter_groups(self, learning_rate: float) -> list[ParameterGroup]:
         """For the optimiser. `weight_decay` is the coefficient of ½‖W‖² beside the mean cross-entropy, weights only."""
+        if self.inner is not None:
+            groups = self.inner.parameter_groups(learning_rate)
+        else:
+            groups = [{"params": list(self.network.parameters()), "lr": learning_rate}]
         if not self.weight_decay:
-            return [{"params": list(self.network.parameters()), "lr": learning_rate}]
-        weights = [p for p in self.network.parameters() if p.ndim > 1]
-        others = [p for p in self.network.parameters() if p.ndim <= 1]
-        return [
-            {"params": weights, "lr": learning_rate, "weight_decay": self.weight_decay},
-            {"params": others, "lr": learning_rate},
-        ]
+            return groups
+        return [part for group in groups for part in self._decayed(group)]
+
+    def _decayed(self, group: ParameterGroup) -> list[ParameterGroup]:
+        weights, others = group.copy(), group.copy()
+        weights["params"] = [p for p in group["params"] if p.ndim > 1]
+        others["params"] = [p for p in group["params"] if p.ndim <= 1]
+        weights["weight_decay"] = group.get("weight_decay", 0.0) + self.weight_decay
+        return [weights, others]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """In training, or when a prediction is sampled, the logits of a training pass; else the network's own."""
+        if self.training or (self.sampling and self.samples_predictions):
+            return self.training_logits(x)
+        logits: Tensor = self.network(x)
+        return logits
+
+    @contextmanager
+    def changed_inputs(self, x: Tensor) -> Iterator[Tensor]:
+        """x as the regularisers within change it, which they then do not do again: for steps of several passes."""
+        with nullcontext(x) if self.inner is None else self.inner.changed_inputs(x) as changed:
+            yield changed
 
     def training_logits(self, x: Tensor) -> Tensor:
         logits: Tensor = self.network(x)
         return logits
 
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """What the classifier is trained with: the mean over the batch."""
+        return F.cross_entropy(logits, y) if self.inner is None else self.inner.cross_entropy(logits, y)
+
     def loss(self, x: Tensor, y: Tensor) -> Loss:
-        cross_entropy = F.cross_entropy(self.training_logits(x), y)
+        cross_entropy = self.cross_entropy(self.training_logits(x), y)
         return Loss(cross_entropy, cross_entropy)
 
     def clip_gradients(self) -> Tensor | None:
         """Between `backward` and the optimiser's step; the norm before clipping, where an arm clips."""
-        return None
+        return None if self.inner is None else self.inner.clip_gradients()
 
     def capture(self, device: torch.device) -> None:
         """Before steps are captured as a CUDA graph: what changes from step to step must lie on the device."""
+        if self.inner is not None:
+            self.inner.capture(device)
 
     def before_step(self) -> None:
         """Before each step from then on: brings what changes up to date."""
+        if self.inner is not None:
+            self.inner.before_step()
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         """The mean of the softmax over `samples` stochastic passes."""
-        return torch.stack([self.training_logits(x).softmax(1) for _ in range(samples)]).mean(0)
+        return torch.stack([self(x).softmax(1) for _ in range(samples)]).mean(0)
 
     @torch.no_grad()
     def predict(self, x: Tensor, samples: int = 0) -> Tensor:
         """Logits of the point prediction; with `samples`, the logarithm of the averaged probabilities."""
-        training = self.training
-        self.eval()
-        try:
+        check_number("samples", samples, least=0, whole=True)
+        nested = [m for m in self.modules() if isinstance(m, Regulariser)]
+        with predicting(self):
             if not samples:
-                logits: Tensor = self.network(x)
-                return logits
-            return self.sampled_probabilities(x, samples).clamp_min(torch.finfo(x.dtype).tiny).log()
-        finally:
-            self.train(training)
-
-
-class Masked(Regulariser):
-    """A regulariser that changes the activations under a mask b ~ p(b)."""
-
-    samples = True
-
-    def __init__(
-        self,
-        network: nn.Module,
-        layers: Sequence[str],
-        example: Tensor,
-        *,
-        mask: MaskKind,
-        mask_rate: float,
-        mask_schedule: Schedule = "constant",
-    ):
-        super().__init__(network)
-        self.activations = Activations(network, layers, example)
-        self.mask_prior = MaskPrior(mask, self.activations.sizes[:-1])
-        self.mask_rate, self.mask_schedule = mask_rate, mask_schedule
-        self.rate_on_device: Tensor | None = None
-
-    def rate_now(self) -> float:
-        """`mask_rate`, or, annealed, from 0 up to it in proportion to the progress."""
-        return self.mask_rate * (self.progress if self.mask_schedule == "annealed" else 1.0)
-
-    def draw_mask(self, x: Tensor) -> Mask:
-        """b ~ p(b) at the present rate."""
-        on_device = self.rate_on_device if self.training else None
-        return self.mask_prior.draw(len(x), self.rate_now() if on_device is None else on_device, x.device)
-
-    def capture(self, device: torch.device) -> None:
-        self.rate_on_device = torch.full((), self.rate_now(), device=device)
-
-    def before_step(self) -> None:
-        if self.rate_on_device is not None:
-            self.rate_on_device.fill_(self.rate_now())
+                return self(x)  # type: ignore[no-any-return]
+            try:
+                for regulariser in nested:
+                    regulariser.sampling = True
+                return self.sampled_probabilities(x, samples).clamp_min(torch.finfo(x.dtype).tiny).log()
+            finally:
+                for regulariser in nested:
+                    regulariser.sampling = False

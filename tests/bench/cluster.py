@@ -7,14 +7,11 @@ by time once every node has ended its first trial; the whole command, with the s
 """
 
 import argparse
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "cluster"))
-from test_cluster import TOKEN, Nodes
+from tests.support.nodes import TOKEN, Nodes
 
 STUDY = """
 title = "throughput"

@@ -8,11 +8,11 @@ CIFAR-10, mlp-512, 10,000 training images, 25 epochs, inputs standardised, seeds
 import argparse
 from pathlib import Path
 
-from pilotstudy import spec
-from pilotstudy.data.prepared import load
-from pilotstudy.progress import message
-from pilotstudy.report import table
-from pilotstudy.trial import run
+from pilotstudy.console import message
+from pilotstudy.data.dataset import load_data
+from pilotstudy.report.plain import table
+from pilotstudy.study import budget, reading
+from pilotstudy.trial.lifecycle import train_trial
 
 SETTINGS = {
     "data.train_size": 10_000,
@@ -29,18 +29,18 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     options = parser.parse_args()
-    study = spec.load("cifar-mlp-small", SETTINGS)
-    data = load("cifar10", options.data_dir)
+    study = reading.read_study("cifar-mlp-small", SETTINGS)
+    data = load_data("cifar10", options.data_dir)
     rows = []
     for seed in options.seeds:
         figures = {}
         for arm in "vanilla", "pilot-a-aug":
             message(f"{arm}, seed {seed}")
-            result = run(spec.trial(study, arm, seed), data)
+            result = train_trial(budget.fixed_trial(study, arm, seed), data)
             figures[arm] = next(
-                row
-                for row in result["evaluations"]
-                if (row["at"], row["mode"], row["split"], row["scaled"]) == ("last", "point", "test", False)
+                each.figures
+                for each in result.evaluations
+                if (each.at, each.mode, each.split, each.scaled) == ("last", "point", "test", False)
             )
             rows.append({"seed": seed, "arm": arm} | {name: figures[arm][name] for name in ("accuracy", "nll", "ece")})
         vanilla, pilot = figures.values()

@@ -7,8 +7,9 @@ import time
 
 import numpy as np
 
-from pilotstudy import metrics, statistics
-from pilotstudy.statistics import Sample, contrast, holm
+from pilotstudy.metrics import registry, resampling, scores
+from pilotstudy.metrics.intervals import contrast, holm
+from pilotstudy.metrics.resampling import Sample
 
 
 def main() -> None:
@@ -18,9 +19,9 @@ def main() -> None:
     for _ in range(100):
         logits = random.normal(size=(10_000, 10)).astype(np.float32)
         logits[np.arange(10_000), labels] += 1
-        runs.append(metrics.log_probabilities(logits))
+        runs.append(scores.log_probabilities(logits))
     since = time.perf_counter()
-    values, resampled = statistics.resample(runs, labels, ("accuracy", "nll", "ece"))
+    values, resampled = resampling.resample(runs, labels, ("accuracy", "nll", "ece"))
     middle = time.perf_counter()
     for name in values:
         arms = [
@@ -32,8 +33,8 @@ def main() -> None:
     end = time.perf_counter()
     print(f"figures and resamples {middle - since:.1f} s, 57 differences {end - middle:.1f} s")
     since = time.perf_counter()
-    statistics.resample(runs, labels, list(statistics.METRICS))
-    print(f"all {len(statistics.METRICS)} metrics {time.perf_counter() - since:.1f} s")
+    resampling.resample(runs, labels, registry.resampled_metrics())
+    print(f"all {len(registry.resampled_metrics())} metrics {time.perf_counter() - since:.1f} s")
 
 
 if __name__ == "__main__":

@@ -23,26 +23,30 @@ def count(network: str) -> dict[str, dict[str, int]]:
     import torch
     from pretended import pretended
 
-    from pilotstudy import training
-    from pilotstudy.arms import arms
-    from pilotstudy.data.prepared import DataSet
-    from pilotstudy.spec import Training, trial, validate
+    from pilotstudy.arms.catalogue import all_arms
+    from pilotstudy.data.dataset import DataSet
+    from pilotstudy.study.budget import fixed_trial
+    from pilotstudy.study.reading import validate_study
+    from pilotstudy.study.spec import Training
+    from pilotstudy.trial import scaling
+    from pilotstudy.trial.trainer import Trainer
 
     torch.set_num_threads(1)
-    scale = training.Scaling.__call__
-    training.Scaling.__call__ = lambda self, pixels: scale(self.to(pixels.device), pixels)  # 0.1.0 forgot to
+    scale = scaling.Scaling.__call__
+    scaling.Scaling.__call__ = lambda self, pixels: scale(self.to(pixels.device), pixels)  # 0.1.0 forgot to
     images = np.random.default_rng(0).integers(0, 256, (394, 3, 32, 32), dtype=np.uint8)
     labels = np.arange(394) % 10
     data = DataSet("noise", tuple("0123456789"), "", images, labels, images[:10], labels[:10])
     rows = {}
-    for arm in arms():
+    for arm in all_arms():
         steps = {"batch_size": 64, "epochs": 1}
         content = {"title": "launches", "data": {"name": "noise", "validation": 10}, "network": {"name": network}}
         row = {}
         for graph in (False, True) if "cuda_graph" in Training.model_fields else (False,):
             content |= {"training": steps | ({"cuda_graph": True} if graph else {}), "arms": {arm: {}}}
             with pretended() as gpu:
-                trainer = training.Trainer(trial(validate(content, "bench"), arm, 0), data, torch.device("cuda"), 1)
+                trial = fixed_trial(validate_study(content, "bench"), arm, 0)
+                trainer = Trainer(trial, data, torch.device("cuda"), 1)
                 trainer.regulariser.train()
                 *first, last = list(trainer.batches())
                 step = trainer.graph if graph else trainer.step
@@ -71,7 +75,7 @@ def main() -> None:
 
     def of(checkout: Path) -> dict[str, dict[str, int]]:
         command = [sys.executable, __file__, "--count", "--network", options.network]
-        path = os.pathsep.join(map(str, (checkout, TESTS)))
+        path = os.pathsep.join(map(str, (checkout, TESTS / "support")))
         done = subprocess.run(
             command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
         )

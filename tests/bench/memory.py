@@ -12,11 +12,13 @@ import time
 from pathlib import Path
 
 from pilotstudy.cluster import engine
-from pilotstudy.data.prepared import load
-from pilotstudy.director import Director
-from pilotstudy.runs import Run
-from pilotstudy.screen import Screen
-from pilotstudy.spec import validate
+from pilotstudy.cluster.capacity import Placement
+from pilotstudy.data.dataset import load_data
+from pilotstudy.runs.folder import Run
+from pilotstudy.schedule.director import Director
+from pilotstudy.schedule.screen import Screen
+from pilotstudy.study.reading import validate_study
+from pilotstudy.study.resources import Resources
 
 
 def actors() -> dict[int, dict[str, float]]:
@@ -54,13 +56,13 @@ def main() -> None:
         "training": {"epochs": 1},
         "arms": {"vanilla": {}},
     }
-    data = load("cifar10", options.data_dir)
+    data = load_data("cifar10", options.data_dir)
     images = (data.train_images.nbytes + data.test_images.nbytes) / 2**20
     most: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run")
         run.files.folder.mkdir()
-        director = Director(validate(content, "bench"), run, data.fingerprint)
+        director = Director(validate_study(content, "bench"), run, data.fingerprint)
         with engine.connected(None, run.files.log, num_cpus=4), engine.terminal() as out:
 
             def watch() -> None:
@@ -73,7 +75,7 @@ def main() -> None:
 
             watcher = threading.Thread(target=watch)
             watcher.start()
-            engine.execute(director, data, engine.Resources(concurrency=4), Screen(director, out, True))
+            engine.execute(director, data, Placement(Resources(), concurrency=4), Screen(director, out, True))
             most["end"] = True
             watcher.join()
     print(f"images: {images:.0f} MiB; four actors at their largest:")

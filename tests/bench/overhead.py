@@ -15,15 +15,17 @@ import time
 from pathlib import Path
 
 from pilotstudy.cluster import engine
-from pilotstudy.data.prepared import load
-from pilotstudy.director import Director
-from pilotstudy.runs import Run
-from pilotstudy.screen import Screen
-from pilotstudy.spec import validate
+from pilotstudy.cluster.capacity import Placement
+from pilotstudy.data.dataset import load_data
+from pilotstudy.runs.folder import Run
+from pilotstudy.schedule.director import Director
+from pilotstudy.schedule.screen import Screen
+from pilotstudy.study.reading import validate_study
+from pilotstudy.study.resources import Resources
 
 
 def make_study(trials: int):
-    return validate(
+    return validate_study(
         {
             "title": "overhead",
             "seeds": list(range(trials)),
@@ -40,13 +42,16 @@ class Waiting(engine.TrialActor):
     """Waits in place of training, and writes a small result."""
 
     def _step(self):
-        from pilotstudy.files import RunFiles, write
+        from pilotstudy.cluster.messages import Report
+        from pilotstudy.runs.layout import RunFiles
+        from pilotstudy.runs.records import Status, TrialResult
+        from pilotstudy.storage import write
 
         time.sleep(float(os.environ["BENCH_SECONDS"]))
-        files = RunFiles(Path(self.work["folder"])).trial(self.work["key"])
-        result = json.dumps({"status": "finished", "evaluations": [], "trial": self.work["trial"]})
+        files = RunFiles(Path(self.work.folder)).trial(self.work.key)
+        result = TrialResult(trial=self.work.trial, fingerprint="", status=Status.FINISHED, epochs=1).to_json()
         write(files.result, result)
-        return {"done": True, "status": "finished", "epoch": 1, "result": result}
+        return Report(record={"epoch": 1}, ending=Status.FINISHED, result=result)
 
 
 class Timed(Screen):
@@ -69,7 +74,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["BENCH_SECONDS"] = str(options.seconds)
     engine.TrialActor = Waiting
-    data = load("fashion")
+    data = load_data("fashion")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder) / "run")
         run.files.folder.mkdir()
@@ -77,7 +82,7 @@ def main() -> None:
         with engine.connected(None, run.files.log), engine.terminal() as out:
             screen = Timed(director, out, True)
             started = time.monotonic()
-            engine.execute(director, data, engine.Resources(concurrency=2), screen)
+            engine.execute(director, data, Placement(Resources(), concurrency=2), screen)
             fit = time.monotonic() - started
         files = sum(path.is_file() for path in run.files.folder.rglob("*"))
     ideal = options.trials * options.seconds / 2

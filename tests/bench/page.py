@@ -14,11 +14,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from made_run import large
 from playwright.sync_api import sync_playwright
 
-from pilotstudy.dashboard.page import plotly
+from pilotstudy.page.render import plotly
+from tests.support.made_run import large
 
 FLAGS = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
 WEBGL = (

@@ -13,24 +13,22 @@ import io
 import json
 import random
 import resource
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from slow_store import SlowStore
-
-from pilotstudy import spec
-from pilotstudy.cluster.actor import slice_seconds
-from pilotstudy.cluster.capacity import Resources
+from pilotstudy.cluster.capacity import Placement
+from pilotstudy.cluster.messages import Report, slice_seconds
 from pilotstudy.cluster.searcher import StudySearcher
-from pilotstudy.director import Director
-from pilotstudy.files import place
-from pilotstudy.results import METRICS
-from pilotstudy.runs import Run
-from pilotstudy.screen import Screen
-from pilotstudy.search import ArmSearch
+from pilotstudy.runs.folder import Run
+from pilotstudy.runs.records import Bin, Evaluation, Status, TrialResult
+from pilotstudy.runs.schemas import METRICS
+from pilotstudy.schedule.director import Director
+from pilotstudy.schedule.screen import Screen
+from pilotstudy.schedule.search import ArmSearch
+from pilotstudy.storage import place
+from pilotstudy.study import reading, spec
+from pilotstudy.study.resources import Resources
+from tests.support.slow_store import SlowStore
 
 ARMS = ("vanilla", "dropout", "l2", "data-aug", "pilot-a-aug", "pilot-a-drop")
 SEARCHED = ("pilot-a-aug", "dropout")
@@ -51,22 +49,28 @@ def study_of(trials: int, share: float) -> spec.Study:
         "arms": {arm: {} for arm in ARMS},
         "search": {"arms": list(SEARCHED), "trials": search, "confirm_seeds": CONFIRM},
     }
-    return spec.validate(content, "scale")
+    return reading.validate_study(content, "scale")
 
 
-def result_of(nll: float) -> str:
+def result_of(trial: spec.Trial, nll: float) -> str:
     """A result as an actor writes it, of the usual size."""
-    evaluations = [
-        {"at": at, "mode": "point", "split": split, "scaled": scaled, "temperature": 1.0, "n": 5000}
-        | {name: nll + k / 100 for k, name in enumerate(METRICS)}
-        | {"nll": nll, "accuracy": 0.5}
+    figures = {name: nll + k / 100 for k, name in enumerate(METRICS)} | {"nll": nll, "accuracy": 0.5}
+    evaluations = tuple(
+        Evaluation(at, "point", split, scaled, 1.0, 5000, figures)
         for at in ("last", "best")
         for split in ("validation", "test")
         for scaled in (False, True)
-    ]
-    bins = [{"count": 300, "confidence": (k + 0.5) / 15, "accuracy": k / 15} for k in range(15)]
-    found = {"status": "finished", "epochs": 30, "best_epoch": 20, "training_seconds": 600.0, "moves": 0, "restarts": 0}
-    return json.dumps(found | {"evaluations": evaluations, "validation_reliability": bins})
+    )
+    return TrialResult(
+        trial=trial,
+        fingerprint="f" * 64,
+        status=Status.FINISHED,
+        epochs=30,
+        best_epoch=20,
+        training_seconds=600.0,
+        evaluations=evaluations,
+        validation_reliability=tuple(Bin(300, (k + 0.5) / 15, k / 15) for k in range(15)),
+    ).to_json(indent=None)
 
 
 class Clock:
@@ -105,7 +109,7 @@ class Driver:
         self.director = Director(study, run, "f" * 64)
         self.all_done = self.director.all_done()  # settles what an earlier start has ended
         screen = Screen(self.director, io.StringIO())
-        self.searcher = StudySearcher(self.director, Resources(concurrency=concurrent), screen)
+        self.searcher = StudySearcher(self.director, Placement(Resources(), concurrency=concurrent), screen)
 
     def run(self, most: int) -> int:
         """Until `most` more trials have ended, or all; how many did."""
@@ -121,11 +125,11 @@ class Driver:
                 return ended
             self.now, trial = heapq.heappop(self.under_way)
             self.clock("report", self.searcher.on_trial_result, trial, {"epoch": 20, "images_per_second": 900.0})
-            text = result_of(self.random.random())
-            key = self.searcher.items[trial].key
+            item = self.searcher.items[trial]
+            text = result_of(item.trial, self.random.random())
             # Its actor has written it, on another node.
-            SlowStore.objects[f"{self.director.run.files.results.path}/{key}.json"] = text.encode()
-            report = {"epoch": 30, "done": True, "status": "finished", "result": text}
+            SlowStore.objects[f"{self.director.run.files.results.path}/{item.key}.json"] = text.encode()
+            report = Report(record={"epoch": 30}, ending=Status.FINISHED, result=text).to_tune()
             self.clock("end", self.searcher.on_trial_complete, trial, report)
         return most
 

@@ -18,10 +18,11 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-from pilotstudy import networks
-from pilotstudy.data.prepared import DataSet
-from pilotstudy.spec import trial, validate
-from pilotstudy.training import Trainer
+from pilotstudy.data.dataset import DataSet
+from pilotstudy.networks import catalogue
+from pilotstudy.study.budget import fixed_trial
+from pilotstudy.study.reading import validate_study
+from pilotstudy.trial.trainer import Trainer
 
 IMAGES, BATCH = 128 * 16, 128
 
@@ -41,7 +42,7 @@ def make_trainer(network: str, arm: str, data: DataSet) -> Trainer:
         "training": {"epochs": 10_000, "batch_size": BATCH},
         "arms": {arm: {}},
     }
-    return Trainer(trial(validate(content, "bench"), arm, 0), data, torch.device("cpu"), threads=1)
+    return Trainer(fixed_trial(validate_study(content, "bench"), arm, 0), data, torch.device("cpu"), threads=1)
 
 
 class Pictures(Dataset):
@@ -103,7 +104,7 @@ def products_only(data: DataSet) -> Callable[[], float]:
 
 def usual_loop(network: str, data: DataSet) -> Callable[[], float]:
     """A torchvision data set in a DataLoader without workers, and Adam as it comes."""
-    model = networks.build(network, (3, 32, 32), 10)
+    model = catalogue.build_network(network, (3, 32, 32), 10)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
     loader = DataLoader(Pictures(data), BATCH, shuffle=True)
 

@@ -5,13 +5,13 @@ python tests/bench/suggestions.py
 
 import time
 
-from pilotstudy import arms
-from pilotstudy.search import ArmSearch
-from pilotstudy.spec import Search
+from pilotstudy.arms import catalogue
+from pilotstudy.schedule.search import ArmSearch
+from pilotstudy.study.spec import Search
 
 
 def main() -> None:
-    arm = arms.get("pilot-a-aug")
+    arm = catalogue.arm_named("pilot-a-aug")
     options = Search(arms=("pilot-a-aug",), trials=1000)
     search = ArmSearch(arm.name, arm.space, arm.settings().model_dump(), options)
     spent = []

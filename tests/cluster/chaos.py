@@ -7,103 +7,17 @@ too. One trial runs at a time, so that the search too must come out the same, to
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from test_data import parquet_folder
+from tests.support.small_study import prepare, results, start, strike
 
-STUDY = """
-title = "chaos"
-seeds = [0, 1]
-[data]
-name = "{data}"
-validation = 6
-[network]
-name = "mlp-512"
-[training]
-epochs = 40
-batch_size = 8
-[arms]
-vanilla = {{}}
-pilot-a-aug = {{ dgm_width = 16, z = 4 }}
-[search]
-arms = ["pilot-a-aug", "dropout"]
-trials = 6
-confirm_seeds = 1
-[resources]
-checkpoint_seconds = 0.3
-"""
 VICTIMS = ("driver", "actor", "raylet", "interrupt", "checkpoints")
-
-
-def command(folder: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "pilotstudy", *words, "--runs-dir", str(folder / "runs")]
-
-
-def prepare(folder: Path) -> Path:
-    parquet_folder(folder / "own")
-    study = folder / "chaos.toml"
-    study.write_text(STUDY.format(data=folder / "own"))
-    return study
-
-
-def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
-    """The same command continues a run, so it serves for the first start and for every other."""
-    words = ("run", str(folder / "chaos.toml"), "--name", name, "--concurrency", "1", "-q")
-    log = open(folder / f"{name}.log", "ab")  # noqa: SIM115
-    return subprocess.Popen(command(folder, *words), stdout=log, stderr=log)
-
-
-def descendants(pid: int) -> dict[int, str]:
-    """The processes below `pid`, by what they call themselves."""
-    parents: dict[int, list[tuple[int, str]]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except (OSError, IndexError, ValueError):
-                continue
-            parents.setdefault(parent, []).append((int(entry.name), words))
-    found, todo = {}, [pid]
-    while todo:
-        for child, words in parents.get(todo.pop(), []):
-            found[child] = words
-            todo.append(child)
-    return found
-
-
-def strike(victim: str, driver: int, run: Path) -> bool:
-    """Whether there was such a process to kill."""
-    if victim in ("driver", "interrupt", "checkpoints"):
-        os.kill(driver, signal.SIGINT if victim == "interrupt" else signal.SIGKILL)
-        if victim == "checkpoints":
-            shutil.rmtree(run / "checkpoints", ignore_errors=True)
-        return True
-    for pid, words in descendants(driver).items():
-        program = words.split(" ")[0]
-        if program.endswith("/raylet/raylet") if victim == "raylet" else "ray::ResourceTrainable" in words:
-            os.kill(pid, signal.SIGKILL)
-            return True
-    return False
-
-
-def results(folder: Path, name: str) -> dict[str, object]:
-    """What each trial gave, by its key; the time it took is not part of it."""
-    found = {}
-    for path in sorted((folder / "runs" / name / "results").glob("*.json")):
-        content = json.loads(path.read_text())
-        found[path.stem] = {key: content[key] for key in ("trial", "status", "evaluations")}
-    return found
 
 
 def disturb(folder: Path, name: str, rounds: int, chance: random.Random, victims: tuple[str, ...]) -> list[str]:
@@ -121,7 +35,7 @@ def disturb(folder: Path, name: str, rounds: int, chance: random.Random, victims
         struck.append(f"{victim} after {moment:.1f} s: {'struck' if hit else 'not there'}")
         if victim != "actor":
             try:
-                process.wait(90)
+                process.wait(180)
             except subprocess.TimeoutExpired:
                 struck[-1] += ", driver hung and was killed"
                 process.kill()

@@ -3,16 +3,17 @@
 import json
 import re
 import shlex
+import tomllib
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pilotstudy import spec
 from pilotstudy.cluster.jobs import Jobs, requirements
 from pilotstudy.errors import InputError
-from pilotstudy.running import Limits, Options
+from pilotstudy.study import reading
+from pilotstudy.study.resources import Limits
 
 
 class Client:
@@ -62,20 +63,21 @@ def command(sent: dict) -> list[str]:
     return words[3:]
 
 
-STUDY = spec.load("quickstart")
+STUDY = reading.read_study("quickstart")
 
 
 def test_everything_travels(jobs):
-    options = Options("/data", 2, 0.25, 8, mps=True)
+    asked = {"cpus_per_trial": 2, "gpus_per_trial": 1 / 3, "concurrency": 8, "mps": True}
+    study = STUDY.model_copy(update={"resources": STUDY.resources.changed(asked)})
     limits = Limits(time_budget=3600, max_cost=5, price=0.7, wait=10)
-    assert jobs.submit(STUDY, "mine", "s3://bucket/runs", options, limits) == "mine"
+    assert jobs.submit(study, "mine", "s3://bucket/runs", "/data", limits) == "mine"
     (sent,) = jobs.client.sent
     assert command(sent) == [
         *("run", "study.toml", "--name", "mine", "--runs-dir", "s3://bucket/runs"),
-        *("--data-dir", "/data", "--cpus-per-trial", "2", "--gpus-per-trial", "0.25", "--concurrency", "8", "--mps"),
+        *("--data-dir", "/data"),
         *("--time-budget", "3600", "--max-cost", "5", "--price", "0.7", "--wait", "10", "--address", "auto"),
     ]
-    assert 'name = "quickstart"' in sent["study"]
+    assert reading.validate_study(tomllib.loads(sent["study"]), "sent") == study  # with what each trial is given
     environment = sent["runtime_env"]
     assert environment["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "120"}
     assert environment["py_modules"][0].endswith("pilotstudy")
@@ -83,20 +85,17 @@ def test_everything_travels(jobs):
     assert all(isinstance(value, str) for value in sent["metadata"].values())  # Ray takes nothing else
 
 
-def test_the_cpu_is_said_too_because_the_study_may_say_otherwise(jobs):
-    jobs.submit(STUDY, "mine", "/runs", Options(gpus_per_trial=0.0), install=False)
+def test_what_is_not_said_is_not_sent(jobs):
+    jobs.submit(STUDY, "mine", "/runs", install=False)
     (sent,) = jobs.client.sent
-    words = command(sent)
-    assert words[words.index("--gpus-per-trial") + 1] == "0.0"
-    assert "--wait" not in words
-    assert "--mps" not in words
+    assert command(sent) == ["run", "study.toml", "--name", "mine", "--runs-dir", "/runs", "--address", "auto"]
     assert "pip" not in sent["runtime_env"]
 
 
 def test_resume_sends_the_same_again_with_new_limits(jobs):
-    jobs.submit(STUDY, "mine", "/runs", Options(gpus_per_trial=1 / 3), Limits(time_budget=60, max_cost=1, price=0.5))
+    jobs.submit(STUDY, "mine", "/runs", None, Limits(time_budget=60, max_cost=1, price=0.5))
     with pytest.raises(InputError, match="at work"):
-        jobs.submit(STUDY, "mine", "/runs", Options())
+        jobs.submit(STUDY, "mine", "/runs")
     jobs.client.state = "STOPPED"
     jobs.resume("mine")
     jobs.resume("mine", Limits(max_cost=2, price=0.7))
@@ -106,13 +105,12 @@ def test_resume_sends_the_same_again_with_new_limits(jobs):
         *first[:-8],
         *changed[-8:],
     ]
-    assert spec.share_of_gpu(first[first.index("--gpus-per-trial") + 1]) == 1 / 3
 
 
 @pytest.mark.parametrize("folder", ["runs", "./runs", "~/runs", "../runs", ""])
 def test_a_relative_folder_is_refused(jobs, folder):
     with pytest.raises(InputError, match=r"--runs-dir .*s3://bucket/runs, or the whole path"):
-        jobs.submit(STUDY, "mine", folder, Options())
+        jobs.submit(STUDY, "mine", folder)
     assert not jobs.client.sent
 
 

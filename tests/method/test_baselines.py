@@ -2,9 +2,10 @@ import pytest
 import torch
 
 from pilotstudy.method.augmentation import DataAugmentation, rotate
-from pilotstudy.method.noise import Dropout, Noise
+from pilotstudy.method.dropout import Dropout
+from pilotstudy.method.noise import Noise
 from pilotstudy.method.regulariser import Regulariser
-from pilotstudy.networks import mlp
+from pilotstudy.networks.mlp import mlp
 
 
 def seen_by_layers(regulariser, x: torch.Tensor) -> list[torch.Tensor]:

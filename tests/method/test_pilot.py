@@ -9,7 +9,8 @@ from pilotstudy import Dropout, Noise, Pilot
 from pilotstudy.method.activations import Activations
 from pilotstudy.method.masks import MASK_KINDS
 from pilotstudy.method.normaliser import Normaliser
-from pilotstudy.networks import cnn, mlp
+from pilotstudy.networks.cnn import cnn
+from pilotstudy.networks.mlp import mlp
 
 
 class Own(nn.Module):

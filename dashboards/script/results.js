@@ -1,0 +1,78 @@
+// 2. The table: test figures, beside the paper's where it has any.
+
+const resultsSection = (() => {
+  const VARIANTS = [
+    ["last", "last epoch"],
+    ["last-scaled", "last, temperature-scaled"],
+    ["best", "best epoch"],
+    ["best-scaled", "best, temperature-scaled"],
+  ];
+  const MODES = [
+    ["all", "all"],
+    ["point", "point"],
+    ["mc", "Monte Carlo"],
+  ];
+  const state = { variant: "last", mode: "all" };
+  const rows = () => page.data.table.variants[state.variant];
+
+  function ours({ name, column }) {
+    const near = (row) => row[`${name}_may_be_best`] && !row[`${name}_best`];
+    return {
+      head: column,
+      sort: (row) => row[name],
+      best: (row) => row[`${name}_best`],
+      text: (row) => figureText(row, name) + (row[name] !== null && near(row) ? " ≈" : ""),
+      sub: (row) => intervalText(row, name),
+    };
+  }
+  function floor({ name }) {
+    const value = (row) => row[`${name}_noise_floor`];
+    const title = "What a perfectly calibrated model with these confidences would score";
+    return { head: "floor", title, sort: value, text: (row) => fixed(value(row)) };
+  }
+  function paper({ name }) {
+    const difference = (row) => row[`${name}_difference`];
+    return {
+      head: "paper",
+      sort: (row) => row[`${name}_paper`],
+      text: (row) => row[`${name}_printed`] + (row[`${name}_doubts`] ? " ?" : ""),
+      sub: (row) => (difference(row) > 0 ? "+" : "") + fixed(difference(row)),
+    };
+  }
+  function columns() {
+    const found = [
+      { head: "row", left: true, text: (row) => row.label },
+      { head: "seeds", text: (row) => row.seeds || "", sort: (row) => row.seeds },
+    ];
+    for (const metric of metrics.inTable()) {
+      found.push(ours(metric));
+      if (metric.has_floor) found.push(floor(metric));
+      if (page.data.table.paper) found.push(paper(metric));
+    }
+    return found;
+  }
+  function numbers() {
+    const names = Object.keys(rows()[0] || {});
+    return { columns: names, rows: rows().map((row) => names.map((name) => row[name])) };
+  }
+
+  return {
+    add() {
+      const figures = page.data.table.paper ? "Test figures beside the paper's" : "Test figures";
+      const parent = section("table", "Table", `${figures}; a star only where a row is better than every other.`);
+      const place = h("div", {});
+      const quiet = (text) => h("p", { class: "quiet" }, text);
+      const fill = () => {
+        const shown = rows().filter((row) => state.mode === "all" || row.mode === state.mode);
+        const notes = page.data.table.notes.map((note) => quiet(note.replace("* is", "★ is")));
+        const table = shown.length ? sortableTable(columns(), shown) : quiet("No finished trial yet.");
+        place.replaceChildren(table, ...notes);
+      };
+      const variants = VARIANTS.filter(([name]) => name === "last" || page.data.table.variants[name].length);
+      const controls = [toggle(variants, state, "variant", fill), toggle(MODES, state, "mode", fill)];
+      const csv = csvButton(() => `table-${state.variant}`, numbers);
+      parent.append(h("div", { class: "controls" }, ...controls, csv), place);
+      fill();
+    },
+  };
+})();

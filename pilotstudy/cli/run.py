@@ -1,0 +1,310 @@
+"""Commands that run things: train, run, resume, stop, plan, and what tells of runs under way."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pilotstudy.cli.choices import engine_at, run_limits, study_with
+from pilotstudy.cli.options import (
+    WAIT,
+    Concurrency,
+    CpusPerTrial,
+    DataDir,
+    Epochs,
+    GpusPerTrial,
+    Inline,
+    JobServer,
+    Json,
+    MaxCost,
+    Mps,
+    Name,
+    Price,
+    Quiet,
+    RunArgument,
+    RunsDir,
+    Seeds,
+    Set,
+    StudyArgument,
+    TimeBudget,
+    TrainSize,
+    Trials,
+    Wait,
+)
+from pilotstudy.cli.read import print_results
+
+if TYPE_CHECKING:
+    from pilotstudy.runs.folder import Run
+
+app = typer.Typer()
+
+
+@app.command()
+def train(
+    study: StudyArgument,
+    arm: Annotated[str, typer.Option(help="Which arm; `pilotstudy arms` lists them.")],
+    seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="Default: the study's first.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Default: the study's.")] = None,
+    train_size: Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")] = None,
+    data_dir: DataDir = None,
+    set_: Set = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write result, epochs, predictions and checkpoint there.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads. Default: all cores.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train one arm once and evaluate it. With -o, the same command again goes on where it was interrupted."""
+    from pilotstudy.study.budget import fixed_trial
+
+    loaded = study_with(study, epochs=epochs, train_size=train_size, set_=set_)
+    trial = fixed_trial(loaded, arm, loaded.seeds[0] if seed is None else seed)
+
+    from pilotstudy.data.dataset import load_data
+    from pilotstudy.runs.records import Status
+    from pilotstudy.trial import device as devices
+    from pilotstudy.trial.lifecycle import train_trial
+
+    where = devices.choose(device)
+    data = load_data(trial.data.name, data_dir, trial.data.image_size)
+    from pilotstudy.report.plain import EpochLines, trial_text
+
+    with EpochLines(f"{arm}, seed {trial.seed}", trial.training.epochs) as lines:
+        result = train_trial(trial, data, output, where=where, threads=threads, on_epoch=lines)
+    print(result.to_json(indent=None) if as_json else trial_text(result))
+    if result.status is Status.DIVERGED:
+        from pilotstudy.errors import DivergedError
+
+        raise DivergedError(result.epochs or 0)
+
+
+@app.command("run")
+def run_study(
+    study: StudyArgument,
+    trials: Trials = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    train_size: TrainSize = None,
+    name: Name = None,
+    runs_dir: RunsDir = Path("runs"),
+    set_: Set = None,
+    concurrency: Concurrency = None,
+    cpus_per_trial: CpusPerTrial = None,
+    gpus_per_trial: GpusPerTrial = None,
+    mps: Mps = False,
+    time_budget: TimeBudget = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    wait: Wait = WAIT,
+    address: Annotated[str | None, typer.Option(help="A Ray cluster: HOST:PORT, or auto. Default: embedded.")] = None,
+    data_dir: DataDir = None,
+    inline: Inline = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would run.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a whole study: every arm, the search, the confirmation. The same command again continues it."""
+    from pilotstudy.report import plain
+    from pilotstudy.runs.folder import Run
+    from pilotstudy.schedule.conduct import start
+    from pilotstudy.study.budget import counts
+    from pilotstudy.study.resources import Location
+
+    changed = study_with(
+        study,
+        trials=trials,
+        seeds=seeds,
+        epochs=epochs,
+        train_size=train_size,
+        set_=set_,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        concurrency=concurrency,
+        mps=mps,
+    )
+    run = Run.named(changed.name if name is None else name, runs_dir)
+    if dry_run:
+        rows = [{"phase": phase, "trials": number} for phase, number in counts(changed).items()]
+        print(json.dumps(rows) if as_json else plain.table(rows))
+        return
+    location = Location(str(data_dir.resolve()) if data_dir else None, address)
+    limits = run_limits(time_budget, max_cost, price, wait)
+    start(changed, run, location, engine_at(address, inline), quiet=quiet, limits=limits)
+    print_results(run, "json" if as_json else "table")
+
+
+@app.command()
+def resume(
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    time_budget: TimeBudget = None,
+    max_cost: MaxCost = None,
+    price: Price = None,
+    wait: Wait = WAIT,
+    address: JobServer = None,
+    inline: Inline = False,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run that was interrupted, or whose trials failed."""
+    limits = run_limits(time_budget, max_cost, price, wait)
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        print(Jobs(address).resume(run, limits))
+        return
+    from pilotstudy.runs.folder import Run
+    from pilotstudy.schedule import conduct
+
+    interrupted = Run.find(run, runs_dir)
+    engine = engine_at(None if inline else interrupted.frozen().location.address, inline)
+    conduct.resume(interrupted, engine, quiet=quiet, limits=limits)
+    print_results(interrupted, "table")
+
+
+@app.command()
+def status(
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Why trials failed: each with its node and traceback.")
+    ] = False,
+    address: JobServer = None,
+    as_json: Json = False,
+) -> None:
+    """How far a run is."""
+    from pilotstudy.report import plain
+
+    if errors:
+        print_errors(run, runs_dir, address, as_json)
+        return
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        sent = Jobs(address)
+        row = next(row for row in sent.rows() if row["job"] == sent.find(run).submission_id)
+        row["last line"] = (sent.logs(run).strip().splitlines() or [""])[-1]
+        print(json.dumps(row) if as_json else plain.table([row]))
+        return
+    from pilotstudy.runs.folder import Run
+    from pilotstudy.runs.status import progress_of
+
+    rows = progress_of(Run.find(run, runs_dir))
+    print(json.dumps(rows) if as_json else plain.table(rows))
+
+
+def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -> None:
+    from pilotstudy.errors import InputError
+    from pilotstudy.runs.folder import Run
+
+    if address:
+        raise InputError("--errors reads the run folder: give --runs-dir in place of --address")
+    found = Run.find(run, runs_dir)
+    rows = failures(found)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        where = f" on {row['node']}" if row["node"] else ""
+        print(f"{row['trial']}{where}: {row['error']}")
+        print("".join(f"    {line}\n" for line in (row["traceback"] or "no traceback was kept").splitlines()))
+    if not rows:
+        print(f"no trial of {found.name} failed")
+
+
+def failures(run: "Run") -> list[dict[str, str | None]]:
+    """The trials that failed, each with its error, its node and its traceback, as far as they are known."""
+    from pilotstudy.runs.records import Status
+    from pilotstudy.runs.results import Results
+
+    rows = []
+    for row in Results(run.files).rows():
+        if row.status is Status.FAILED:
+            result = run.result(row.key)
+            error, node, traceback = (result.error, result.node, result.traceback) if result else (None, None, None)
+            rows.append({"trial": row.name, "error": error or row.error, "node": node, "traceback": traceback})
+    return rows
+
+
+@app.command("list")
+def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """All runs."""
+    from pilotstudy.report import plain
+    from pilotstudy.runs.folder import Run
+    from pilotstudy.runs.status import overview
+
+    rows = [overview(run) for run in Run.all(runs_dir)]
+    print(json.dumps(rows) if as_json else plain.table(rows) or f"no runs in {runs_dir}")
+
+
+@app.command()
+def stop(run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer = None) -> None:
+    """Ask a run to save and end, wherever it runs; `resume` goes on from there."""
+    if address:
+        from pilotstudy.cluster.jobs import Jobs
+
+        Jobs(address).stop(run)
+        return
+    from pilotstudy.console import message
+    from pilotstudy.errors import InputError
+    from pilotstudy.runs.folder import Run
+    from pilotstudy.storage import write
+
+    found = Run.find(run, runs_dir)
+    if not found.at_work():
+        raise InputError(f"run {found.name!r} is not at work")
+    write(found.files.stop, "")
+    message(f"asked {found.holder()} to stop; `pilotstudy resume {found.name}` goes on")
+
+
+@app.command()
+def show(study: StudyArgument, as_json: Json = False) -> None:
+    """A study as it would run, with every default filled in."""
+    from pilotstudy.study import reading, toml
+
+    loaded = reading.read_study(study).model_dump()
+    print(json.dumps(loaded) if as_json else toml.toml_text(loaded), end="\n" if as_json else "")
+
+
+@app.command()
+def plan(
+    study: StudyArgument,
+    trials: Trials = None,
+    seeds: Seeds = None,
+    epochs: Epochs = None,
+    train_size: TrainSize = None,
+    set_: Set = None,
+    concurrency: Concurrency = None,
+    cpus_per_trial: CpusPerTrial = None,
+    gpus_per_trial: GpusPerTrial = None,
+    gpu: Annotated[
+        str | None,
+        typer.Option(help="On a machine with this GPU: T4, L4, A10G, A6000, A100 or H100; else on this one."),
+    ] = None,
+    price: Price = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """What a study would cost, in hours and dollars, from a few steps of each arm on the device that `run` will use."""
+    from pilotstudy.report import plain
+    from pilotstudy.schedule import prices
+
+    changed = study_with(
+        study,
+        trials=trials,
+        seeds=seeds,
+        epochs=epochs,
+        train_size=train_size,
+        set_=set_,
+        cpus_per_trial=cpus_per_trial,
+        gpus_per_trial=gpus_per_trial,
+        concurrency=concurrency,
+    )
+    named = prices.find(gpu) if gpu else None
+    dollars = prices.price_of(price) if price else None
+    from pilotstudy.schedule.plan import plan_study
+
+    estimate = plan_study(changed, data_dir, gpu=named, price=dollars)
+    print(json.dumps(estimate) if as_json else plain.plan_text(estimate))

@@ -1,0 +1,197 @@
+"""What a run says of claims: holds, fails, undecided, each with its numbers, interval and budget."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.errors import InputError
+from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics import intervals
+from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.runs.folder import Run
+from pilotstudy.study.budget import Budget, planned_rows
+from pilotstudy.study.spec import Claim
+from pilotstudy.study.statements import Row, Statement
+
+Verdict = Literal["holds", "fails", "undecided", "not tested"]
+Stated = Literal["before", "after"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A claim and its verdict.
+
+    `holds`: the claim as a statement. `difference`: its left side less its right, for the opponent that is hardest to
+    decide against. `stated`: whether the claim was made before the run's first result was there.
+    """
+
+    section: str
+    says: str
+    holds: str
+    verdict: Verdict
+    reason: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None  # over all claims of the study
+    hardest: str = ""  # in a group: against whom
+    opponents: int = 0
+    seeds: int = 0
+    budget: str = ""
+    stated: Stated
+
+    def record(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged]:
+    """All claims of a run's study, and `extra` ones, which count as written after it."""
+    claims: list[tuple[Claim, Stated]] = [
+        (claim, "before" if stated_before(evidence.run, claim) else "after") for claim in evidence.study.claims
+    ]
+    claims += [(claim, "after") for claim in extra]
+    known = {**all_arms(), **evidence.arms}
+    statements: dict[int, Statement] = {}  # by the place of their claim
+    problems: dict[int, str] = {}
+    for place, (claim, _) in enumerate(claims):
+        try:
+            statements[place] = Statement.parse(claim.holds, known)
+        except InputError as error:  # an earlier version took it
+            problems[place] = str(error)
+    judgements = judge(evidence, statements)
+    family = {place: judgement.p for place, judgement in judgements.items() if judgement.p is not None}
+    adjusted = dict(zip(family, intervals.holm(list(family.values())), strict=True))
+    budget = Budget.of(evidence.study)
+    return [
+        Judged(
+            section=claim.section,
+            says=claim.says,
+            holds=claim.holds,
+            verdict="not tested",
+            reason=problems[place],
+            stated=stated,
+        )
+        if place in problems
+        else judgements[place].of_claim(claim, stated, adjusted.get(place), budget)
+        for place, (claim, stated) in enumerate(claims)
+    ]
+
+
+def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int, Judgement]":
+    if not statements:
+        return {}
+    metrics = list(dict.fromkeys(statement.metric for statement in statements.values()))
+    deep = any(row.mode == "seeds" for statement in statements.values() for _, row in statement.terms)
+    figures, planned = evidence.figures(metrics, deep=deep), planned_rows(evidence.study, evidence.arms)
+    return {place: Judgement(statement, figures, planned) for place, statement in statements.items()}
+
+
+class Judgement:
+    """A statement held against the figures: one comparison, or one with each row of a group."""
+
+    def __init__(self, statement: Statement, figures: Figures, planned: Sequence[Row]):
+        self.sign = -1 if statement.relation == "<" else 1
+        self.rows = [row for _, row in statement.terms]
+        self.estimates: dict[str, Estimate] = {}  # by opponent
+        self.missing = [str(row) for row in self.rows if row not in figures.rows]
+        self.absent: list[str] = []  # of a group: planned, but nothing to compare with
+        if not self.missing:
+            opponents: Sequence[Row | None] = [None]
+            if statement.group:
+                opponents = statement.group.members(planned, self.rows[0])
+                self.rows += [row for row in opponents if row]
+            for opponent in opponents:
+                terms = [*statement.terms, *([(-1.0, opponent)] if opponent else [])]
+                there = opponent is None or opponent in figures.rows
+                estimate = figures.contrast(statement.metric, terms, statement.constant) if there else None
+                if estimate is not None:
+                    self.estimates[str(opponent or "")] = estimate
+                else:
+                    self.absent.append(str(opponent))
+            if not self.estimates:
+                self.missing = ["anything to compare with"]
+        # Against each, how sure is it that the statement is true? The least sure decides.
+        self.hardest = max(self.estimates, key=lambda opponent: self._doubt(self.estimates[opponent]), default="")
+        self.shown = self.estimates.get(self.hardest)
+        self.p = self.shown.p if self.shown and self.shown.seeds > 1 else None
+
+    def _doubt(self, estimate: Estimate) -> float:
+        """From 0, surely true, to 2, surely false."""
+        return estimate.p if estimate.value * self.sign > 0 else 2 - estimate.p
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.missing:
+            return "not tested"
+        if any(estimate.seeds < 2 for estimate in self.estimates.values()):
+            return "undecided"
+        if all(estimate.sign == self.sign for estimate in self.estimates.values()):
+            # Against every one of them, so no correction is needed; but every one must be there.
+            return "undecided" if self.absent else "holds"
+        adjusted = intervals.holm([estimate.p for estimate in self.estimates.values()])
+        pairs = zip(self.estimates.values(), adjusted, strict=True)
+        wrong = any(estimate.value * self.sign < 0 and p < 1 - intervals.LEVEL for estimate, p in pairs)
+        return "fails" if wrong else "undecided"
+
+    @property
+    def reason(self) -> str:
+        if self.missing:
+            return f"the run has no {', no '.join(self.missing)}"
+        if self.verdict != "undecided" or self.shown is None:
+            return ""
+        if self.absent and all(estimate.sign == self.sign for estimate in self.estimates.values()):
+            return f"there is no result of {', '.join(self.absent)}"
+        if self.shown.seeds < 2:
+            return "one seed tells nothing of others"
+        if self.shown.sign == -self.sign:
+            many = len(self.estimates)
+            return f"it fails beside {self.hardest} alone, but not after correction for {many} comparisons"
+        needed = intervals.seeds_needed(self.shown)
+        return f"about {needed} seeds would decide it" if needed else "more seeds alone would not decide it"
+
+    def of_claim(self, claim: Claim, stated: Stated, p_holm: float | None, budget: Budget) -> Judged:
+        seeds = self.shown.seeds if self.shown else 0
+        return Judged(
+            section=claim.section,
+            says=claim.says,
+            holds=claim.holds,
+            verdict=self.verdict,
+            reason=self.reason,
+            difference=self.shown.value if self.shown else None,
+            low=self.shown.low if self.shown else None,
+            high=self.shown.high if self.shown else None,
+            p=self.p,
+            p_holm=p_holm,
+            hardest=self.hardest,
+            opponents=len(self.estimates),
+            seeds=seeds,
+            budget=budget_in_words(self.rows, budget, seeds),
+            stated=stated,
+        )
+
+
+def budget_in_words(rows: Sequence[Row], budget: Budget, seeds: int) -> str:
+    """What the rows were given: how many seeds the numbers rest on, of how many that were planned."""
+    tuned = [row.arm for row in rows if row.phase == "confirm"]
+    planned = budget.confirm_seeds if tuned and len(tuned) == len(rows) else budget.seeds
+    number = f"{seeds} of {planned}" if seeds < planned else str(planned)
+    if budget.epochs is None:
+        return f"{number} seeds, imported predictions"
+    if not tuned:
+        return f"{number} seeds, {budget.epochs} epochs, fixed settings"
+    trials = {budget.search_trials.get(arm, 0) for arm in tuned}
+    each = f"{min(trials)} trials each" if len(trials) == 1 else f"{min(trials)} to {max(trials)} trials"
+    return f"{number} fresh seeds, {budget.epochs} epochs, tuned with {each}"
+
+
+def stated_before(run: Run, claim: Claim) -> bool:
+    """Whether the claim was in the study when no result was known yet."""
+    wanted = claim.model_dump(mode="json")
+    for start in run.frozen().history:
+        claims = start.study.get("claims")
+        if start.results == 0 and isinstance(claims, Sequence) and wanted in claims:
+            return True
+    return False

@@ -1,0 +1,144 @@
+"""The way in to what a run's stored predictions say."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from pilotstudy.arms.arm import Declared, Space
+from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.errors import InputError
+from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
+from pilotstudy.metrics.registry import METRICS, evaluate, headline_metrics
+from pilotstudy.metrics.resampling import RESAMPLES
+from pilotstudy.runs.folder import Run
+from pilotstudy.runs.records import At, Evaluation, Status, TrialRow
+from pilotstudy.runs.results import Results
+from pilotstudy.runs.schemas import load_predictions
+from pilotstudy.runs.trust import load_trusted
+from pilotstudy.study.budget import PHASES
+from pilotstudy.study.space import space_of
+from pilotstudy.study.spec import Study
+
+KEPT = 2  # sets of predictions, which may be large
+
+
+class RunEvidence:
+    """A run's predictions and figures. Files are read once, and figures computed once, when they are asked for.
+
+    `at`: the last epoch, or that with the lowest validation NLL. `scaled`: after temperature scaling fitted on
+    validation. `deep`: with the ensembles of every arm's seeds.
+    """
+
+    def __init__(self, run: Run):
+        self.run = run
+        load_trusted(run)
+        self._predictions: dict[tuple[At, bool, bool], TestPredictions] = {}
+        self._figures: dict[tuple[tuple[str, ...], At, bool, bool, int], Figures] = {}
+
+    @cached_property
+    def study(self) -> Study:
+        return self.run.study()
+
+    @cached_property
+    def arms(self) -> dict[str, Declared]:
+        """What there is to know of each row."""
+        return self.run.frozen().declared()
+
+    @property
+    def known(self) -> dict[str, Declared]:
+        """What claims and comparisons may name: all arms, and the rows of the study under their own names."""
+        return {**all_arms(), **self.arms}
+
+    @cached_property
+    def spaces(self) -> dict[str, Space]:
+        """What the search may choose, by searched row."""
+        searched = self.study.search.arms if self.study.search else ()
+        frozen = self.run.frozen().spaces
+        return {arm: frozen[arm] if arm in frozen else space_of(self.study, arm) for arm in searched}
+
+    @cached_property
+    def trial_rows(self) -> list[TrialRow]:
+        """The table of all trials, as the study plans them, whatever order they were taken up in."""
+        return planned_order(self.study, Results(self.run.files).rows())
+
+    @property
+    def finished(self) -> list[TrialRow]:
+        """The finished trials outside the search."""
+        return [row for row in self.trial_rows if row.phase != "search" and row.status == Status.FINISHED]
+
+    @cached_property
+    def trials(self) -> list[StoredTrial]:
+        """The same with their predictions."""
+        files = self.run.files
+        return [
+            StoredTrial(
+                row,
+                load_predictions(files.trial(row.key).predictions, has_validation=row.has_validation),
+                self.arms.get(row.arm),
+            )
+            for row in self.finished
+        ]
+
+    def lacks(self, at: At = "last", *, scaled: bool = False) -> str:
+        """Why there are no such figures, though trials have finished: what was imported may have less; else empty."""
+        if not all(any(epoch == at for epoch, _ in trial.predictions) for trial in self.trials):
+            return f"run {self.run.name!r} has no predictions of the {at} epoch: those it has were imported as the last"
+        if scaled and not all(trial.row.has_validation for trial in self.trials):
+            return (
+                f"run {self.run.name!r} has no validation predictions to fit a temperature on: leave out --scaled, or "
+                "import them too"
+            )
+        return ""
+
+    def at(self, at: At = "last", *, scaled: bool = False, deep: bool = False) -> TestPredictions:
+        """The predictions of all rows."""
+        if not self.trials:
+            raise InputError(f"run {self.run.name!r} has no finished trial to look at yet")
+        if lacking := self.lacks(at, scaled=scaled):
+            raise InputError(lacking)
+        key = at, scaled, deep
+        if key not in self._predictions:
+            while len(self._predictions) >= KEPT:
+                self._predictions.pop(next(iter(self._predictions)))
+            fingerprint = self.run.frozen().fingerprint
+            self._predictions[key] = gather(self.trials, at, scaled=scaled, deep=deep, fingerprint=fingerprint)
+        return self._predictions[key]
+
+    def figures(
+        self,
+        metrics: Sequence[str] | None = None,
+        at: At = "last",
+        *,
+        scaled: bool = False,
+        deep: bool = False,
+        resamples: int = RESAMPLES,
+    ) -> Figures:
+        """Figures of all rows; without `metrics`, those of the paper's tables."""
+        names = tuple(metrics or headline_metrics())
+        key = names, at, scaled, deep, resamples
+        if key not in self._figures:
+            self._figures[key] = Figures(self.at(at, scaled=scaled, deep=deep), names, resamples)
+        return self._figures[key]
+
+    def test_evaluations(self) -> Iterator[tuple[TrialRow, Evaluation]]:
+        """What the finished trials evaluated on the test images, without scaling.
+
+        A metric that was not known when they ran is computed from their predictions.
+        """
+        for row in self.finished:
+            for evaluation in row.evaluations:
+                if evaluation.split == "test" and not evaluation.scaled:
+                    complete = METRICS.keys() <= evaluation.figures.keys()
+                    yield row, evaluation if complete else self._completed(row, evaluation)
+
+    def _completed(self, row: TrialRow, evaluation: Evaluation) -> Evaluation:
+        trial = next(trial for trial in self.trials if trial.row.key == row.key)
+        test = trial.predictions[evaluation.at, evaluation.mode].test
+        computed = evaluate(test.logits, test.labels)
+        return replace(evaluation, figures={name: evaluation.figures.get(name, computed[name]) for name in METRICS})
+
+
+def planned_order(study: Study, rows: Iterable[TrialRow]) -> list[TrialRow]:
+    places = {arm: place for place, arm in enumerate(study.arms)}
+    return sorted(rows, key=lambda row: (PHASES.index(row.phase), places.get(row.arm, len(places)), row.number))

@@ -1,0 +1,91 @@
+"""Means over seeds of the figures that trials stored, and the optimism of a search."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, METRICS
+from pilotstudy.runs.records import TrialRow
+from pilotstudy.study.spec import Study
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and sample deviation (with n − 1), which one seed does not have."""
+
+    mean: float
+    deviation: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(fmean(values), stdev(values) if len(values) > 1 else None)
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    """The test figures of an arm in one mode, phase and epoch, over seeds."""
+
+    arm: str
+    mode: str
+    phase: str
+    at: str
+    seeds: int
+    figures: Mapping[str, Spread]  # by metric
+
+    def record(self) -> dict[str, object]:
+        """For files: a column for each mean, and one for each deviation."""
+        columns: dict[str, object] = {
+            "arm": self.arm,
+            "mode": self.mode,
+            "phase": self.phase,
+            "at": self.at,
+            "seeds": self.seeds,
+        }
+        for name, spread in self.figures.items():
+            columns |= {name: spread.mean, f"{name}_sd": spread.deviation}
+        return columns
+
+
+def summary(evidence: RunEvidence) -> list[SummaryRow]:
+    """A row for each arm, mode, phase and epoch."""
+    groups: dict[tuple[str, str, str, str], list[Mapping[str, float]]] = {}
+    for row, evaluation in evidence.test_evaluations():
+        group = row.arm, evaluation.mode, row.phase, evaluation.at
+        groups.setdefault(group, []).append(evaluation.figures)
+    return [
+        SummaryRow(*group, len(by_seed), {name: Spread.of([figures[name] for figures in by_seed]) for name in METRICS})
+        for group, by_seed in groups.items()
+    ]
+
+
+@dataclass(frozen=True)
+class Optimism:
+    """A searched arm's best validation figure, that of the same settings on fresh seeds, and the gap."""
+
+    arm: str
+    objective: str
+    search: float
+    confirmed: float
+    optimism: float
+
+
+def chosen_by(study: Study) -> str:
+    """The objective that decided what was confirmed, where it is known here."""
+    first = study.search.objectives[0] if study.search else DEFAULT_OBJECTIVE
+    return first if first in METRICS else DEFAULT_OBJECTIVE
+
+
+def optimism(trials: Iterable[TrialRow], objective: str = DEFAULT_OBJECTIVE) -> list[Optimism]:
+    """Of each arm that was searched and confirmed."""
+    by_arm: dict[str, dict[str, list[float]]] = {}
+    for row in trials:
+        if row.figures:
+            by_arm.setdefault(row.arm, {}).setdefault(row.phase, []).append(row.figures[objective])
+    best = max if METRICS[objective].better == "higher" else min
+    gaps = []
+    for arm, phases in by_arm.items():
+        if "search" in phases and "confirm" in phases:
+            searched, confirmed = best(phases["search"]), fmean(phases["confirm"])
+            gaps.append(Optimism(arm, objective, searched, confirmed, confirmed - searched))
+    return gaps

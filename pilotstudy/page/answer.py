@@ -1,0 +1,112 @@
+"""The answer: which row is best in what, whether that is real, and the verdicts on the claims."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TypedDict
+
+from pilotstudy.evidence.claims import Judged, judge_all
+from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.registry import METRICS
+from pilotstudy.report.labels import row_label
+
+RESAMPLES = 1000  # for the page's intervals
+
+
+@dataclass(frozen=True)
+class Card:
+    """The best row in one metric."""
+
+    metric: str
+    head: str
+    row: str
+    label: str
+    value: float
+    low: float
+    high: float
+    real: bool  # better than every other row
+    verdict: str
+    says: str
+
+
+class AnswerSection(TypedDict):
+    sentences: list[str]
+    cards: list[dict[str, object]]
+    claims: list[dict[str, object]]
+
+
+def answer_section(evidence: RunEvidence) -> AnswerSection:
+    if not evidence.trials:
+        return {"sentences": ["No trial has finished yet, so there is nothing to say."], "cards": [], "claims": []}
+    figures = evidence.figures(resamples=RESAMPLES)
+    cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
+    claims = judge_all(evidence)
+    return {
+        "sentences": [*(card.says for card in cards), *method_sentence(figures), *claims_sentence(claims)],
+        "cards": [asdict(card) for card in cards],
+        "claims": [claim.record() for claim in claims],
+    }
+
+
+def best_card(figures: Figures, metric: str) -> Card:
+    words, rows = METRICS[metric].words, figures.rows
+    best, near = figures.best(metric, rows)
+    leader = best or near[0]
+    figure, label = figures.figure(metric, leader), row_label(leader)
+    others = [row_label(row) for row in near if row != leader]
+    if best:
+        real = "better than every other row"
+    elif len(rows) == 1:
+        real = "the only row"
+    elif figure.seeds < 2:
+        real = "of one seed, which tells nothing of others"
+    else:
+        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        real = f"but {shown} cannot be told from it at this size"
+    return Card(
+        metric=metric,
+        head=f"Best {words}",
+        row=str(leader),
+        label=label,
+        value=figure.value,
+        low=figure.low,
+        high=figure.high,
+        real=best is not None,
+        verdict="really the best" if best else "the only row" if len(rows) == 1 else "may not be the best",
+        says=f"{label} has the best {words}, {figure.value:.3f}, {real}.",
+    )
+
+
+def method_sentence(figures: Figures) -> list[str]:
+    """How the run's first method compares with the reference, where there are both."""
+    methods, references = (
+        [row for row in figures.rows if (row.mode, row.phase) == ("point", "arms") and row.role == role]
+        for role in ("method", "reference")
+    )
+    if not methods or not references:
+        return []
+    ours, theirs = methods[0], references[0]
+    parts = []
+    for metric in figures.metrics:
+        difference = figures.difference(metric, ours, theirs)
+        if difference is None:
+            continue
+        values = [f"{figures.figure(metric, row).value:.3f}" for row in (ours, theirs)]
+        doubt = "" if difference.sign else " (no difference can be seen at this size)"
+        if difference.seeds < 2:
+            doubt = " (one seed, which tells nothing of others)"
+        parts.append(f"{METRICS[metric].short} {' against '.join(values)}{doubt}")
+    return [f"{row_label(ours)} beside {row_label(theirs)}: {'; '.join(parts)}."] if parts else []
+
+
+def claims_sentence(claims: Sequence[Judged]) -> list[str]:
+    """How many hold, fail, and so on."""
+    if not claims:
+        return []
+    plural = {"holds": "hold", "fails": "fail"}
+    counts = {
+        verdict: sum(claim.verdict == verdict for claim in claims)
+        for verdict in ("holds", "fails", "undecided", "not tested")
+    }
+    parts = [f"{n} {verdict if n == 1 else plural.get(verdict, verdict)}" for verdict, n in counts.items() if n]
+    return [f"Of {len(claims)} claims, {', '.join(parts)}."]

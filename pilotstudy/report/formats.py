@@ -1,0 +1,176 @@
+"""The forms of a table: text, Markdown, LaTeX, CSV, JSON, HTML."""
+
+import html
+import json
+from collections.abc import Callable
+
+from pilotstudy.evidence import paper
+from pilotstudy.metrics.registry import METRICS
+from pilotstudy.report.labels import row_label
+from pilotstudy.report.plain import csv_text
+from pilotstudy.report.table import Cell, Line, Table
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def ours(cell: Cell) -> str:
+    """With its deviation, and a mark if it may be the best."""
+    if cell.ours is None:
+        return ""
+    spread = "" if cell.ours.deviation is None else f" ± {number(cell.ours.deviation)}"
+    return number(cell.ours.value) + spread + (" ≈" if cell.near and not cell.best else "")
+
+
+def published(cell: Cell) -> str:
+    """As the paper prints it."""
+    figure = cell.published
+    return "" if figure is None else figure.value + (f" ± {figure.spread}" if figure.spread else "")
+
+
+def doubted(cell: Cell) -> str:
+    return published(cell) + (" ?" if cell.published and cell.published.doubts else "")
+
+
+def difference(cell: Cell) -> str:
+    return "" if cell.difference is None else f"{cell.difference:+.4f}"
+
+
+def interval(cell: Cell) -> str:
+    return f"{number(cell.ours.low)} to {number(cell.ours.high)}" if cell.ours else ""
+
+
+def floor(cell: Cell) -> str:
+    return number(cell.floor)
+
+
+def columns(table: Table) -> list[tuple[str, str, Callable[[Cell], str]]]:
+    """(metric, heading, text of a cell) of each column after the name and the seeds."""
+    beside = [("paper", doubted), ("difference", difference)] if table.like_paper else [("95 %", interval)]
+    all_columns: list[tuple[str, str, Callable[[Cell], str]]] = []
+    for name in table.metrics:
+        all_columns.append((name, METRICS[name].heading, ours))
+        if METRICS[name].floor:
+            all_columns.append((name, "floor", floor))
+        all_columns += [(name, heading, text) for heading, text in beside]
+    return all_columns
+
+
+def grid(table: Table, escape: Callable[[str], str], best: Callable[[str], str]) -> list[list[str]]:
+    """The texts of all cells, the heading first; `best` marks what is really the best."""
+    heads = columns(table)
+    rows = [[escape(text) for text in ("", "seeds", *(head for _, head, _ in heads))]]
+    for line in table.lines:
+        texts = [escape(row_label(line.row)), str(line.seeds or "")]
+        for name, _, text in heads:
+            cell = line.cells[name]
+            texts.append(best(escape(text(cell))) if cell.best and text is ours else escape(text(cell)))
+        rows.append(texts)
+    return rows
+
+
+def as_text(table: Table) -> str:
+    rows = grid(table, str, lambda text: f"{text} *")
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    body = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([table.title, "", *body, "", *table.notes])
+
+
+def bold_notes(table: Table) -> list[str]:
+    return [note.replace("* is", "Bold is", 1) for note in table.notes]
+
+
+def as_markdown(table: Table) -> str:
+    head, *rows = (f"| {' | '.join(row)} |" for row in grid(table, str, lambda text: f"**{text}**"))
+    rule = "|---" * (2 + len(columns(table))) + "|"
+    return "\n".join([f"**{table.title}**", "", head, rule, *rows, "", *bold_notes(table)])
+
+
+LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
+LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+LATEX |= {"±": r"$\pm$", "≈": r"$\approx$", "−": r"$-$", "×": r"$\times$", "→": r"$\to$"}
+
+
+def latex_text(text: str) -> str:
+    """Any text, with what LaTeX gives a meaning to escaped; what its fonts may not have is left out."""
+    escaped = "".join(LATEX.get(character, character) for character in text)
+    return escaped.encode("latin-1", "ignore").decode("latin-1")
+
+
+def as_latex(table: Table) -> str:
+    """A tabular in a table of its own; it needs \\usepackage{booktabs,graphicx}."""
+    head, *rows = (f"    {' & '.join(row)} \\\\" for row in grid(table, latex_text, lambda text: f"\\textbf{{{text}}}"))
+    groups = [(line.row.mode, line.row.phase) for line in table.lines]
+    for number in range(len(rows) - 1, 0, -1):
+        if groups[number] != groups[number - 1]:
+            rows.insert(number, "    \\midrule")
+    return "\n".join(
+        [
+            "\\begin{table}",
+            "  \\centering",
+            f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
+            "  \\resizebox{\\textwidth}{!}{%",
+            f"  \\begin{{tabular}}{{l{'c' * (1 + len(columns(table)))}}}",
+            "    \\toprule",
+            head,
+            "    \\midrule",
+            *rows,
+            "    \\bottomrule",
+            "  \\end{tabular}}",
+            "\\end{table}",
+        ]
+    )
+
+
+def as_html(table: Table) -> str:
+    head, *rows = grid(table, html.escape, lambda text: f"<b>{text}</b>")
+    heading = "".join(f'<th scope="col">{text}</th>' for text in head)
+    body = [f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{text}</td>" for text in row[1:])}</tr>' for row in rows]
+    foot = "".join(f"<p>{html.escape(note)}</p>" for note in bold_notes(table))
+    caption = f"<caption>{html.escape(table.title)}</caption>"
+    return "\n".join(
+        [f"<table>\n{caption}\n<thead><tr>{heading}</tr></thead>\n<tbody>", *body, f"</tbody>\n</table>\n{foot}"]
+    )
+
+
+def table_rows(table: Table) -> list[dict[str, object]]:
+    """Plain numbers, a row for each line."""
+    return [line_record(line, like_paper=table.like_paper) for line in table.lines]
+
+
+def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
+    row = line.row
+    record: dict[str, object] = {"row": str(row), "arm": row.arm, "mode": row.mode, "phase": row.phase}
+    record["seeds"] = line.seeds
+    for name, cell in line.cells.items():
+        mine = cell.ours
+        record |= {
+            name: mine.value if mine else None,
+            f"{name}_sd": mine.deviation if mine else None,
+            f"{name}_low": mine.low if mine else None,
+            f"{name}_high": mine.high if mine else None,
+            f"{name}_best": cell.best,
+            f"{name}_may_be_best": cell.near,
+        }
+        if METRICS[name].floor:
+            record[METRICS[name].floor] = cell.floor
+        if like_paper:
+            printed = cell.published
+            record |= {
+                f"{name}_paper": float(printed.value) if printed else None,
+                f"{name}_paper_spread": float(printed.spread) if printed and printed.spread else None,
+                f"{name}_difference": cell.difference,
+                f"{name}_doubts": "; ".join(paper.DOUBTS[doubt] for doubt in printed.doubts) if printed else "",
+            }
+    return record
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {
+    "text": as_text,
+    "markdown": as_markdown,
+    "latex": as_latex,
+    "csv": lambda table: csv_text(table_rows(table)).rstrip("\n"),
+    "json": lambda table: json.dumps({"title": table.title, "rows": table_rows(table), "notes": table.notes}),
+    "html": as_html,
+}

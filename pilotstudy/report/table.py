@@ -1,0 +1,114 @@
+"""A run's table, beside the paper's if wanted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pilotstudy.errors import InputError
+from pilotstudy.evidence import paper
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.registry import headline_metrics
+from pilotstudy.metrics.resampling import RESAMPLES
+from pilotstudy.runs.records import At
+from pilotstudy.study.spec import Study
+from pilotstudy.study.statements import ENSEMBLE, Row
+
+
+@dataclass(frozen=True)
+class Cell:
+    ours: Estimate | None
+    best: bool = False  # it differs from each of the others, so that it is the best beyond doubt
+    near: bool = False  # it may be the best
+    floor: float | None = None  # what a perfectly calibrated model would score
+    published: paper.Figure | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's."""
+        return self.ours.value - float(self.published.value) if self.ours and self.published else None
+
+
+@dataclass(frozen=True)
+class Line:
+    row: Row
+    seeds: int
+    cells: Mapping[str, Cell]  # by metric
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    lines: Sequence[Line]
+    metrics: tuple[str, ...]
+    like_paper: bool
+    notes: Sequence[str]
+
+
+def build_table(
+    evidence: RunEvidence,
+    *,
+    like_paper: bool = False,
+    metrics: Sequence[str] | None = None,
+    at: At = "last",
+    scaled: bool = False,
+    resamples: int = RESAMPLES,
+) -> Table:
+    """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours."""
+    study = evidence.study
+    place = study.network.name, study.data.name
+    printed = paper.printed_rows(*place)
+    if like_paper and not printed:
+        places = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.printed_figures())
+        raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(places)}")
+    names = tuple(metrics or headline_metrics())
+    floors = evidence.at(at, scaled=scaled).floors
+    figures = evidence.figures(names, at, scaled=scaled, resamples=resamples)
+    rows = [Row(*row) for row in printed] if like_paper else []
+    rows += [row for row in table_order(figures.rows) if row not in rows]  # what the paper does not print comes after
+    best = {name: figures.best(name, [row for row in rows if row in figures.rows]) for name in names}
+
+    def cell(name: str, row: Row) -> Cell:
+        leader, near = best[name]
+        has_published = like_paper and row.phase == "arms"
+        return Cell(
+            ours=figures.figure(name, row) if row in figures.rows else None,
+            best=row == leader,
+            near=row in near,
+            floor=floors.get(name, {}).get(row),
+            published=paper.printed_figure(*place, row.arm, row.mode, name) if has_published else None,
+        )
+
+    lines = [
+        Line(row, figures.seeds(row) if row in figures.rows else 0, {name: cell(name, row) for name in names})
+        for row in rows
+    ]
+    title = (
+        f"{study.title}: test figures{'' if study.imported else f' at the {at} epoch'}"
+        f"{', after temperature scaling' if scaled else ''}, "
+        f"{figures.points:,} test images"
+    )
+    return Table(title, lines, names, like_paper, table_notes(lines, study if like_paper else None))
+
+
+def table_order(rows: Sequence[Row]) -> list[Row]:
+    """Networks as they are, then sampled, then the ensemble; tuned arms last."""
+    return sorted(rows, key=lambda row: (row.phase == "confirm", ("point", "mc", ENSEMBLE).index(row.mode)))
+
+
+def table_notes(lines: Sequence[Line], beside_paper: Study | None) -> list[str]:
+    """What must be known to read the table. `beside_paper`: the study, where the paper's figures stand beside ours."""
+    notes = [
+        "± is the sample deviation over seeds; intervals are 95 %, over seeds and test images together.",
+        "* is better than every other row; ≈ cannot be told from the best. "
+        "floor: the ECE of a perfectly calibrated model with the same confidences.",
+    ]
+    if any(line.seeds == 1 for line in lines):
+        notes.append("Rows of one network have no deviation; their intervals hold for that network only.")
+    if beside_paper:
+        published = [cell.published for line in lines for cell in line.cells.values() if cell.published]
+        doubts = dict.fromkeys(doubt for figure in published for doubt in figure.doubts)
+        notes += [f"? {paper.DOUBTS[doubt]}" for doubt in doubts]
+        size, epochs = beside_paper.data.train_size, beside_paper.training.epochs
+        images = f"{size:,} images" if size else "all images but those for validation"
+        notes.append(f"Ours: {images}, {epochs} epochs; the paper's: 250 epochs for MLPs, 100 for CNNs.")
+    return notes

@@ -1,0 +1,47 @@
+"""The evaluation of stored predictions: every metric of all that is kept of a trial."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pilotstudy.metrics import registry, scores
+from pilotstudy.runs.records import Bin, Evaluation, Split
+from pilotstudy.runs.schemas import Predictions, TrialPredictions
+
+
+def evaluate(predictions: TrialPredictions) -> tuple[Evaluation, ...]:
+    """Figures for each epoch, mode and split, as it is and after temperature scaling.
+
+    The temperature is fitted on the validation data of the same epoch and mode; without them there is none.
+    """
+    return tuple(_evaluations(predictions))
+
+
+def _evaluations(predictions: TrialPredictions) -> Iterator[Evaluation]:
+    splits: tuple[Split, ...] = "validation", "test"
+    for (at, mode), pair in predictions.items():
+        temperatures = [(False, 1.0)]
+        if len(pair.validation.labels):
+            temperatures.append((True, scores.fit_temperature(pair.validation.logits, pair.validation.labels)))
+        for split, part in zip(splits, pair, strict=True):
+            for scaled, temperature in temperatures if len(part.labels) else ():
+                figures = registry.evaluate(part.logits, part.labels, temperature)
+                yield Evaluation(at, mode, split, scaled, temperature, len(part.labels), figures)
+
+
+def reliability(predictions: Predictions) -> tuple[Bin, ...]:
+    """The bins of the reliability diagram; an empty one has no confidence and no accuracy."""
+    p = np.exp(scores.log_probabilities(predictions.logits))
+    binned = scores.binned(*scores.confidences(p, predictions.labels))
+    return tuple(
+        Bin(
+            count=int(count),
+            confidence=float(confidence) if count else None,
+            accuracy=float(accuracy) if count else None,
+            lower=float(lower),
+            upper=float(upper),
+        )
+        for count, confidence, accuracy, lower, upper in zip(
+            binned.count, binned.confidence, binned.accuracy, binned.lower, binned.upper, strict=True
+        )
+    )

@@ -1,0 +1,141 @@
+"""The run folder: what ran, from what, and what came of it. Everything in it can be read while a study runs."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pilotstudy.arms.arm import Setting
+from pilotstudy.errors import DataError, InputError, RunLockedError, nearest
+from pilotstudy.runs.frozen import FrozenStudy, Start
+from pilotstudy.runs.keys import key_of
+from pilotstudy.runs.layout import RunFiles
+from pilotstudy.runs.lock import FileLock, Lease, lock_of
+from pilotstudy.runs.provenance import provenance
+from pilotstudy.runs.records import Proposal, TrialResult
+from pilotstudy.storage import names, place, read, write
+from pilotstudy.study.naming import check_run_name
+from pilotstudy.study.resources import Location
+from pilotstudy.study.rows import declared_rows
+from pilotstudy.study.space import space_of
+from pilotstudy.study.spec import Study, Trial
+
+
+class Run:
+    """One run, by its folder."""
+
+    def __init__(self, folder: Path):
+        self.files = RunFiles(folder)
+        self.name = folder.name
+        self._lock: FileLock | Lease | None = None  # while this process holds it
+
+    @classmethod
+    def named(cls, name: str, runs_dir: Path) -> "Run":
+        """A run that may be new: its name must be that of a folder, which lies in `runs_dir`."""
+        return cls(runs_dir / check_run_name(name))
+
+    @classmethod
+    def find(cls, name: str, runs_dir: Path) -> "Run":
+        """A run by its name in `runs_dir`, or by the path of its folder."""
+        for folder in [place(name)] if "://" in name else [runs_dir / name, Path(name)]:
+            if RunFiles(folder).study.is_file():
+                return cls(folder)
+        run_names = [run.name for run in cls.all(runs_dir)]
+        hint = nearest(name, run_names) if run_names else f"there are none in {runs_dir}."
+        raise InputError(f"unknown run {name!r}: {hint} --runs-dir tells where to look.")
+
+    @classmethod
+    def all(cls, runs_dir: Path) -> "list[Run]":
+        """Every run in a folder of runs, by name."""
+        folders = sorted(runs_dir.iterdir()) if runs_dir.is_dir() else []
+        return [cls(folder) for folder in folders if RunFiles(folder).study.is_file()]
+
+    def freeze(self, study: Study, location: Location, fingerprint: str) -> None:
+        """Keeps the study as it is run, and where it came from; earlier starts are kept as history."""
+        before = self.frozen() if self.files.study.exists() else None
+        now = Start(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=tuple(sys.argv),
+            study=study.model_dump(),
+            results=sum(name.endswith(".json") for name in names(self.files.results)),
+        )
+        self._keep(
+            FrozenStudy(
+                study=study.model_dump(),
+                options=vars(location),
+                fingerprint=fingerprint,
+                provenance=provenance(),
+                history=(*(before.history if before else ()), now),
+                devices=before.devices if before else (),
+                arms=declared_rows(study),
+                spaces={arm: space_of(study, arm) for arm in (study.search.arms if study.search else ())},
+            )
+        )
+
+    def add_devices(self, devices: Iterable[str]) -> None:
+        """Keeps what the trials ran on: a CUDA device draws other random numbers than a CPU, or than another kind."""
+        frozen = self.frozen()
+        self._keep(replace(frozen, devices=tuple(dict.fromkeys((*frozen.devices, *devices)))))
+
+    def _keep(self, frozen: FrozenStudy) -> None:
+        write(self.files.study, frozen.to_json() + "\n")
+
+    def frozen(self) -> FrozenStudy:
+        """The study as it was last run, how, and from what."""
+        path = self.files.study
+        try:
+            return FrozenStudy.from_json(path.read_bytes(), path)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error}") from error
+
+    def study(self) -> Study:
+        """The study as it was last run."""
+        return self.frozen().parsed()
+
+    def key(self, trial: Trial, fingerprint: str) -> str:
+        """Settings, data, seed and code version: trials with the same key are the same trial."""
+        return key_of(trial, fingerprint)
+
+    def result(self, key: str) -> TrialResult | None:
+        """What has become of a trial; None where there is no file, or a damaged one: then it is trained again."""
+        path = self.files.trial(key).result
+        try:
+            return TrialResult.from_json(read(path), path)
+        except (OSError, DataError):
+            return None
+
+    def proposal(self, arm: str, number: int) -> Mapping[str, Setting] | None:
+        """The settings that an arm's search proposed; None where there is no file, or a damaged one."""
+        path = self.files.proposal(arm, number)
+        try:
+            return Proposal.from_json(read(path), path).settings
+        except (OSError, DataError):
+            return None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One process at a time."""
+        lock = lock_of(self.files.lock)
+        try:
+            with lock.held():
+                self._lock = lock
+                yield
+        except RunLockedError as error:
+            raise RunLockedError(f"run {self.name!r} is at work: {error}") from error
+        finally:
+            self._lock = None
+
+    @property
+    def lost(self) -> str:
+        """Who took the run over from this process, which has to stop then; empty while all is well."""
+        return self._lock.lost if self._lock else ""
+
+    def holder(self) -> str:
+        """Which process is at work on it."""
+        return lock_of(self.files.lock).holder()
+
+    def at_work(self) -> bool:
+        """Whether a process is at work on it."""
+        return lock_of(self.files.lock).taken()

@@ -1,0 +1,220 @@
+"""The Parquet tables: their schemas, in one place, and how rows become them."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pilotstudy.arms.arm import Mode
+from pilotstudy.errors import DataError
+from pilotstudy.metrics import registry
+from pilotstudy.runs.records import At
+from pilotstudy.storage import check_format, readable, write
+
+FORMAT = 1  # of every table
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Logits [n, K] of one split, with the labels and the row numbers within the data set."""
+
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    logits: NDArray[np.float32]
+
+
+class PredictionPair(NamedTuple):
+    """What one model predicts for both splits; of predictions from elsewhere, validation may be empty."""
+
+    validation: Predictions
+    test: Predictions
+
+
+TrialPredictions = Mapping[tuple[At, Mode], PredictionPair]  # all that is kept of a trial
+
+
+def epochs_schema() -> pa.Schema:
+    """A trial's epochs; which metrics they report is not known before all that a study uses is loaded."""
+    names = (
+        "train_loss",
+        *(f"validation_{metric}" for metric in registry.epoch_metrics()),
+        "reconstruction",
+        "kl",
+        "hyperprior",
+        "gradient_norm",
+        "learning_rate",
+    )
+    return pa.schema(
+        [
+            pa.field("epoch", pa.int32()),
+            *(pa.field(name, pa.float64()) for name in names),
+            # Root mean square over the imputed units, in the units the DGM sees, by layer 0..L−1; null: never imputed.
+            pa.field("imputation_error", pa.list_(pa.float64())),
+            pa.field("seconds", pa.float64()),
+            pa.field("images_per_second", pa.float64()),
+        ]
+    )
+
+
+PREDICTIONS = pa.schema(
+    [
+        pa.field("at", pa.dictionary(pa.int8(), pa.string())),  # last, best
+        pa.field("mode", pa.dictionary(pa.int8(), pa.string())),  # point, mc
+        pa.field("split", pa.dictionary(pa.int8(), pa.string())),  # validation, test
+        pa.field("row", pa.int32()),  # within the training or the test images of the data set
+        pa.field("label", pa.int32()),
+        pa.field("logits", pa.list_(pa.float32())),  # for mc: the logarithm of the averaged probabilities
+    ]
+)
+
+
+def epochs_table(history: Iterable[Mapping[str, float]]) -> pa.Table:
+    """A trial's epochs, from the records that its trainer made."""
+    schema = epochs_schema()
+    rows = []
+    for record in history:
+        errors = {int(k.rsplit("_", 1)[1]): v for k, v in record.items() if k.startswith("imputation_error_")}
+        by_layer = [errors.get(layer) for layer in range(max(errors) + 1)] if errors else None
+        columns: dict[str, object] = {name: record.get(name) for name in schema.names}
+        rows.append(columns | {"imputation_error": by_layer})
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def predictions_table(predictions: TrialPredictions) -> pa.Table:
+    """A trial's predictions, one model and split after another."""
+    tables = []
+    for (at, mode), pair in predictions.items():
+        for split, part in pair._asdict().items():
+            n, classes = part.logits.shape
+            offsets = np.arange(n + 1, dtype=np.int32) * classes
+            columns = [
+                *(np.full(n, mark) for mark in (at, mode, split)),
+                part.rows,
+                part.labels,
+                pa.ListArray.from_arrays(offsets, np.ascontiguousarray(part.logits, np.float32).ravel()),
+            ]
+            arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, PREDICTIONS, strict=True)]
+            tables.append(pa.Table.from_arrays(arrays, schema=PREDICTIONS))
+    return pa.concat_tables(tables).unify_dictionaries()
+
+
+def save(path: Path, table: pa.Table) -> None:
+    """Writes a table, with the number of its format."""
+    table = table.replace_schema_metadata({"pilotstudy": json.dumps({"version": FORMAT})})
+    write(path, lambda file: pq.write_table(table, file, compression="zstd"))
+
+
+def read(path: Path, schema: pa.Schema | None = None, required: Sequence[str] = ()) -> pa.Table:
+    """A file's table; with a schema, just its columns: what an earlier version lacks is null, but for `required`."""
+    try:
+        with pq.ParquetFile(readable(path)) as file:  # not `read_table`, which imports half of pyarrow, and pandas
+            check_format(path, own_metadata(file.schema_arrow), FORMAT, "version")
+            table = file.read()
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno:  # the system's: not there, not ours to read
+            raise
+        raise DataError(
+            f"{path} is damaged: `pilotstudy resume` writes trials.parquet again; of another file, remove it and the "
+            "result of the same name, and it is made again too"
+        ) from error
+    if schema is None:
+        return table
+    if missing := set(required) - set(table.column_names):
+        raise KeyError(f"{path} has no column {', '.join(sorted(missing))}")
+    for field in schema:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(schema.names).cast(schema)
+
+
+def own_metadata(schema: pa.Schema) -> object:
+    """What `save` wrote beside the columns; None in a file of another kind."""
+    try:
+        return json.loads((schema.metadata or {})[b"pilotstudy"])
+    except (KeyError, ValueError):
+        return None
+
+
+def load_predictions(path: Path, *, has_validation: bool = True) -> TrialPredictions:
+    """What `predictions_table` made a table of. Predictions from elsewhere may have no validation part: it is empty."""
+    try:
+        table = read(path, PREDICTIONS, required=PREDICTIONS.names)
+    except (FileNotFoundError, KeyError, pa.ArrowException) as error:
+        what = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
+        advice = "remove its trial's result too, and `pilotstudy resume` makes both again"
+        raise DataError(f"{path} {what}: {advice}") from error
+    columns = [table[name].combine_chunks() for name in ("at", "mode", "split")]
+    words = [column.dictionary.to_pylist() for column in columns]
+    codes = np.stack([column.indices.to_numpy() for column in columns], 1)
+    logits = table["logits"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
+    rows, labels = (table[name].to_numpy().astype(np.int64) for name in ("row", "label"))
+    starts = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]).any(1)])  # written one after another
+    parts: dict[tuple[At, Mode], dict[str, Predictions]] = {}
+    for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
+        at, mode, split = (names[code] for names, code in zip(words, codes[start], strict=True))
+        part = Predictions(rows[start:end], labels[start:end], logits[start:end])
+        parts.setdefault((at, mode), {})[split] = part
+    nothing = {} if has_validation else {"validation": Predictions(rows[:0], labels[:0], logits[:0])}
+    try:
+        return {model: PredictionPair(**(nothing | splits)) for model, splits in parts.items()}
+    except TypeError as error:
+        raise DataError(f"{path} lacks the predictions of a split: remove it and the result of its name") from error
+
+
+def evaluation_fields() -> list[pa.Field]:
+    """The columns of an evaluation: what it is of, and every metric that is known now."""
+    return [
+        pa.field("at", pa.string()),  # last, best (the epoch with the lowest validation NLL)
+        pa.field("mode", pa.string()),  # point, mc
+        pa.field("split", pa.string()),  # validation, test
+        pa.field("scaled", pa.bool_()),  # after temperature scaling
+        pa.field("temperature", pa.float64()),
+        pa.field("n", pa.int64()),
+        *(pa.field(name, pa.float64()) for name in registry.METRICS),
+    ]
+
+
+RELIABILITY = [
+    pa.field("count", pa.int32()),
+    pa.field("confidence", pa.float32()),  # null where a bin is empty
+    pa.field("accuracy", pa.float32()),
+]
+
+
+def trials_schema() -> pa.Schema:
+    """The table of all trials."""
+    return pa.schema(
+        [
+            pa.field("phase", pa.string()),  # arms, search, confirm
+            pa.field("arm", pa.string()),
+            pa.field("number", pa.int32()),  # within the phase and the arm
+            pa.field("seed", pa.int64()),
+            pa.field("key", pa.string()),  # the trial: its files are named after it
+            pa.field("status", pa.string()),  # waiting, running, finished, diverged, stopped (early), failed
+            pa.field("reused", pa.bool_()),
+            pa.field("retries", pa.int32()),  # after its actor died, or with a larger share of a GPU
+            pa.field("moves", pa.int32()),  # to another node, after its own was lost
+            pa.field("error", pa.string()),
+            pa.field("settings", pa.string()),  # JSON
+            pa.field("epochs", pa.int32()),
+            pa.field("best_epoch", pa.int32()),
+            pa.field("training_seconds", pa.float64()),
+            pa.field("torch", pa.string()),  # its version
+            pa.field("device", pa.string()),  # the kind: a card's name, or the CPU's model
+            pa.field("evaluations", pa.list_(pa.struct(evaluation_fields()))),
+            pa.field("reliability", pa.list_(pa.struct(RELIABILITY))),  # of validation, point prediction, last epoch
+        ]
+    )
+
+
+KEY = pa.field("key", pa.string())
+
+
+def all_epochs_schema() -> pa.Schema:
+    return epochs_schema().append(KEY)

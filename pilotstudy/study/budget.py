@@ -1,0 +1,99 @@
+"""The arithmetic of a study: its phases, trials, seeds and rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pilotstudy.arms.arm import Declared, Setting
+from pilotstudy.errors import InputError
+from pilotstudy.study.recipe import PREFIX, with_recipe
+from pilotstudy.study.rows import arm_of, declared_rows
+from pilotstudy.study.spec import Study, Trial
+from pilotstudy.study.statements import ENSEMBLE, Row
+
+Phase = Literal["arms", "search", "confirm"]
+PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each arm is given: seeds, epochs, images, search trials and fresh seeds after the search."""
+
+    seeds: int
+    epochs: int | None  # None: nothing was trained, the predictions were imported
+    train_size: int | None
+    search_trials: Mapping[str, int]  # by searched arm
+    confirm_seeds: int
+
+    @classmethod
+    def of(cls, study: Study) -> "Budget":
+        searched = study.search.arms if study.search and study.search.trials else ()
+        each = study.search.trials // len(searched) if study.search and searched else 0
+        return cls(
+            seeds=len(study.seeds),
+            epochs=None if study.imported else study.training.epochs,
+            train_size=study.data.train_size,
+            search_trials=dict.fromkeys(searched, each),
+            confirm_seeds=study.search.confirm_seeds if study.search else 0,
+        )
+
+    def trials_of(self, arm: str) -> dict[Phase, int]:
+        """How many trials one arm has in each phase."""
+        each = self.search_trials.get(arm, 0)
+        return {"arms": self.seeds, "search": each, "confirm": self.confirm_seeds if each else 0}
+
+
+def counts(study: Study) -> dict[Phase, int]:
+    """How many trials each phase has."""
+    if study.imported:
+        return {"arms": sum(each.trials for each in study.imported), "search": 0, "confirm": 0}
+    budget = Budget.of(study)
+    of_arms = [budget.trials_of(arm) for arm in study.arms]
+    return {phase: sum(of_arm[phase] for of_arm in of_arms) for phase in PHASES}
+
+
+def with_budget(study: Study, seeds: int | None = None, trials: int | None = None) -> Study:
+    """The study with another number of seeds, or of search trials in all."""
+    if seeds is not None:
+        study = study.model_copy(update={"seeds": tuple(range(seeds))})
+    if trials is not None:
+        if study.search is None:
+            raise InputError(f"study {study.name} has no [search] section, so --trials has nothing to do")
+        study = study.model_copy(update={"search": study.search.model_copy(update={"trials": trials})})
+    return study
+
+
+def confirm_seeds(study: Study) -> list[int]:
+    """Seeds that neither the arms nor the search have used."""
+    first = max(study.seeds) + 1
+    return list(range(first, first + (study.search.confirm_seeds if study.search else 0)))
+
+
+def fixed_trial(study: Study, arm: str, seed: int) -> Trial:
+    """`arm` at the study's settings, or, where the study does not list it, at the arm's defaults."""
+    settings = study.settings(arm) if arm in study.arms else arm_of(study, arm).settings().model_dump()
+    return trial_with(study, arm, settings, seed)
+
+
+def trial_with(study: Study, arm: str, settings: Mapping[str, Setting], seed: int) -> Trial:
+    """`arm` at these settings, of which some may be the recipe's (`training.learning_rate`)."""
+    return Trial(
+        arm=study.method(arm),
+        settings={key: value for key, value in settings.items() if not key.startswith(PREFIX)},
+        seed=seed,
+        data=study.data,
+        network=study.network,
+        training=with_recipe(study.training, dict(settings)),
+    )
+
+
+def planned_rows(study: Study, arms: Mapping[str, Declared] | None = None) -> list[Row]:
+    """Every row that the study is to have when it is done. `arms`: what is known of them, where their code is not."""
+    arms = declared_rows(study) if arms is None else arms
+    rows = [Row(arm, mode, "arms", arms[arm]) for arm in study.arms for mode in arms[arm].modes]
+    if sum(row.in_ensemble for row in rows) > 1:
+        rows.append(Row(ENSEMBLE, ENSEMBLE))
+    if study.search and study.search.trials:
+        searched = [arms[arm] for arm in study.search.arms]
+        rows += [Row(arm.name, mode, "confirm", arm) for arm in searched for mode in arm.modes]
+    return rows

@@ -1,0 +1,52 @@
+"""The images of one trial: which train, which validate, how pixels become inputs, and on which device they lie."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pilotstudy.arms.arm import Inputs
+from pilotstudy.data.dataset import DataSet
+from pilotstudy.data.splits import split
+from pilotstudy.study.spec import Data
+from pilotstudy.trial.scaling import Scaling
+
+
+class TrialImages:
+    """The training images of a study's data, split and scaled, on the trial's device."""
+
+    def __init__(self, settings: Data, data: DataSet, where: torch.device, seed: int = 0):
+        self.where = where
+        train_rows, validation_rows = split(
+            data.train_labels,
+            settings.validation,
+            settings.train_size,
+            subset=seed if settings.train_subset == "by-seed" else None,
+        )
+        self.train_rows, self.validation_rows = torch.from_numpy(train_rows), torch.from_numpy(validation_rows)
+        scaling = Scaling.fit(settings.scaling, data.train_images, train_rows)
+        example = scaling(torch.from_numpy(data.train_images[train_rows[:1]]))
+        self.described = Inputs(example, scaling.mean, scaling.deviation)  # on the CPU, where models are built
+        self.scaling = scaling.to(where)
+        # On a GPU the images go there once, as uint8; on a CPU this is the memory map itself.
+        self.pixels = torch.from_numpy(data.train_images).to(where)
+        self.labels = torch.from_numpy(data.train_labels).to(where)
+
+    def inputs(self, pixels: Tensor) -> Tensor:
+        """What a network is given for these pixels, on the trial's device."""
+        return self.scaling(pixels.to(self.where))
+
+    def all_inputs(self, size: int) -> Iterator[Tensor]:
+        """What a network is given for all training images, in their own order."""
+        for batch in self.train_rows.to(self.where).split(size):
+            if len(batch) > 1 or len(self.train_rows) == 1:
+                yield self.inputs(self.pixels.index_select(0, batch))
+
+    def batches(self, seed: int, epoch: int, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """An epoch's batches, in an order that depends on seed and epoch only."""
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.train_rows))
+        rows = self.train_rows[torch.from_numpy(order)].to(self.where)
+        for batch in rows.split(size):
+            if len(batch) > 1 or len(rows) == 1:  # batch normalisation cannot take a batch of one
+                yield self.inputs(self.pixels.index_select(0, batch)), self.labels[batch]

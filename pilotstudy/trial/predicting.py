@@ -1,0 +1,43 @@
+"""The predictions that are kept of a trial: both splits, in each mode, at the last epoch and at the best on validation.
+
+This is the only place that reads the test images.
+"""
+
+import copy
+
+import numpy as np
+
+from pilotstudy.arms.arm import Mode
+from pilotstudy.runs.records import At
+from pilotstudy.runs.schemas import PredictionPair, Predictions, TrialPredictions
+from pilotstudy.trial.trainer import Trainer
+
+
+def predict(trainer: Trainer) -> TrialPredictions:
+    """For each mode first the last epoch, then the best; the model is left as it was."""
+    with trainer.averaging.used():
+        return _predict(trainer)
+
+
+def _predict(trainer: Trainer) -> TrialPredictions:
+    pairs: dict[tuple[At, Mode], PredictionPair] = {}
+    last = copy.deepcopy(trainer.regulariser.state_dict())
+    for mode in trainer.modes:
+        trainer.regulariser.load_state_dict(last)
+        pairs["last", mode] = predict_both(trainer, mode)
+        if trainer.best.epoch == trainer.epoch:
+            pairs["best", mode] = pairs["last", mode]
+        else:
+            trainer.regulariser.load_state_dict(trainer.best.state)
+            pairs["best", mode] = predict_both(trainer, mode)
+    trainer.regulariser.load_state_dict(last)
+    return pairs
+
+
+def predict_both(trainer: Trainer, mode: Mode) -> PredictionPair:
+    """What the model as it is now predicts for the validation and the test images."""
+    data, rows = trainer.data, trainer.images.validation_rows.numpy()
+    return PredictionPair(
+        validation=Predictions(rows, data.train_labels[rows], trainer.validation_logits(mode)),
+        test=Predictions(np.arange(len(data.test_labels)), data.test_labels, trainer.test_logits(mode)),
+    )

@@ -1,0 +1,32 @@
+import pytest
+
+from pilotstudy.arms.arm import Choice, Range
+from pilotstudy.arms.catalogue import all_arms
+
+
+def test_the_arms_are_the_papers_and_so_are_their_defaults():
+    masks = ("a-aug", "a-drop", "x-aug", "x-drop")
+    assert set(all_arms()) == {
+        *("vanilla", "dropout", "l2", "batchnorm", "data-aug", "add-a-aug-stopgrad", "add-a-drop-stopgrad"),
+        *(f"{kind}-{mask}" for kind in ("pilot", "add", "sub") for mask in masks),
+    }
+    pilot = all_arms()["pilot-a-aug"].settings()
+    assert (pilot.decoder_variance, pilot.sigma_mu, pilot.sigma_sigma) == (0.1, 10.0, 1.0)
+    assert all_arms()["dropout"].settings().rate == 0.5
+    assert all_arms()["data-aug"].settings().rate == 0.1
+    assert all_arms()["sub-a-drop"].settings().variance == 0.1
+
+
+@pytest.mark.parametrize("arm", all_arms().values(), ids=list(all_arms()))
+def test_the_defaults_lie_in_the_search_space_and_its_ends_are_valid(arm):
+    defaults = arm.settings().model_dump()
+    for name, space in arm.space.items():
+        if isinstance(space, Choice):
+            assert defaults[name] in space.options
+            ends = list(space.options)
+        else:
+            assert isinstance(space, Range)
+            assert space.low <= defaults[name] <= space.high
+            ends = [int(v) if space.whole else v for v in (space.low, space.high)]
+        for end in ends:
+            arm.settings.model_validate(defaults | {name: end})

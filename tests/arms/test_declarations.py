@@ -1,0 +1,70 @@
+"""What arms say of themselves: labels, roles and groups. Nothing is read out of their names."""
+
+import numpy as np
+import pytest
+
+from pilotstudy.arms import catalogue
+from pilotstudy.arms.catalogue import all_arms, arm
+from pilotstudy.errors import InputError
+from pilotstudy.evidence.predictions import ensemble_rows
+from pilotstudy.report.labels import row_label
+from pilotstudy.study.statements import Row, Statement, group_names
+
+
+@pytest.fixture(autouse=True)
+def _only_for_one_test(monkeypatch):
+    """What a test declares, it declares for itself."""
+    all_arms()
+    monkeypatch.setattr(catalogue, "_arms", dict(catalogue._arms))
+
+
+def build(settings, network, inputs):
+    raise AssertionError("nothing is built here")
+
+
+def test_rows_are_labelled_as_the_paper_prints_them():
+    assert [row_label(Row(arm, mode)) for arm in all_arms() for mode in all_arms()[arm].modes] == [
+        "Vanilla",
+        *(f"Pilot{mc} {mask}" for mask in ("a-aug", "a-drop", "x-aug", "x-drop") for mc in ("", " MC")),
+        *(f"Add{mc} {mask}" for mask in ("a-aug", "a-drop", "x-aug", "x-drop") for mc in ("", " MC")),
+        *(f"Sub{mc} {mask}" for mask in ("a-aug", "a-drop", "x-aug", "x-drop") for mc in ("", " MC")),
+        *("Add a-aug (stop-gradient)", "Add MC a-aug (stop-gradient)"),
+        *("Add a-drop (stop-gradient)", "Add MC a-drop (stop-gradient)"),
+        *("Dropout", "MC dropout", "L2", "Batch norm", "Data aug"),
+    ]
+    assert row_label(Row("dropout", "seeds", "confirm")) == "Dropout, ensemble of seeds, tuned"
+    assert row_label(Row("ensemble", "ensemble")) == "Ensemble"
+
+
+def test_roles_and_groups_are_declared():
+    assert [arm.name for arm in all_arms().values() if arm.role == "reference"] == ["vanilla"]
+    assert {arm.family for arm in all_arms().values() if arm.role == "method"} == {"pilot"}
+    assert all(arm.role for arm in all_arms().values())
+    assert set(group_names(all_arms())) == {"others", "baselines", "sampling", "noise", "standard"}
+    groups = "noise", "standard"
+    members = {group: {arm.name for arm in all_arms().values() if arm.group == group} for group in groups}
+    assert members["standard"] == {"dropout", "l2", "batchnorm", "data-aug"}
+    assert {all_arms()[name].family for name in members["noise"]} == {"add, sub"}
+
+
+def test_an_arm_without_a_role_is_in_no_ensemble_and_no_group():
+    arm("pilot-like", "a user's, with an unlucky name", modes=("point", "mc"))(build)
+    log_p = {0: np.log(np.full((3, 2), 0.5))}
+    rows = {Row("vanilla"): log_p, Row("pilot-like"): log_p}
+    assert ensemble_rows(rows, deep=False) == {}
+    assert not Row("pilot-like").in_ensemble
+    for group in "baselines", "standard", "noise", "sampling":
+        stated = Statement.parse(f"nll: vanilla < {group}").group
+        assert not any(stated.stands_for(Row("pilot-like", mode)) for mode in ("point", "mc"))
+    assert Statement.parse("nll: vanilla < others").group.stands_for(Row("pilot-like"))
+    assert (row_label(Row("pilot-like")), row_label(Row("pilot-like", "mc"))) == ("Pilot-like", "MC pilot-like")
+
+
+def test_a_group_that_an_arm_declares_can_be_claimed_about():
+    arm("swag", "an arm", role="baseline", group="bayesian")(build)
+    group = Statement.parse("nll: pilot-a-aug < bayesian").group
+    rows = [Row("vanilla"), Row("swag"), Row("swag", phase="confirm")]
+    assert group.members(rows, Row("pilot-a-aug")) == [Row("swag")]
+    assert Row("swag").in_ensemble
+    with pytest.raises(InputError, match="no arm of 'bayesian' samples its predictions: leave out '@mc'"):
+        Statement.parse("nll: pilot-a-aug < bayesian@mc")

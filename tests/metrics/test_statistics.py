@@ -1,0 +1,204 @@
+"""Intervals, p-values and corrections, against scipy and closed forms, and by simulation where there is none."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pilotstudy.metrics import intervals, registry, resampling, scores
+from pilotstudy.metrics.intervals import contrast, estimate, holm, seeds_needed
+from pilotstudy.metrics.resampling import Sample
+
+
+def predictions(n: int = 2000, classes: int = 5, seed: int = 0, sharp: float = 2.0):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, n)
+    logits = random.normal(size=(n, classes)) * sharp
+    logits[np.arange(n), labels] += 1.5
+    return scores.log_probabilities(logits), labels
+
+
+def test_the_metrics_are_those_of_the_evaluation():
+    log_p, labels = predictions()
+    values, resampled = resampling.resample([log_p, log_p[:, ::-1]], labels, registry.resampled_metrics(), 10)
+    expected = registry.evaluate(log_p, labels)
+    for name in registry.resampled_metrics():
+        assert values[name][0] == pytest.approx(expected[name], abs=1e-6), name
+        assert resampled[name].shape == (10, 2)
+
+
+def test_a_resample_is_the_metric_of_the_resampled_points():
+    log_p, labels = predictions(500)
+    names = [name for name in registry.resampled_metrics() if name not in ("adaptive_ece", "aurc")]
+    _, resampled = resampling.resample([log_p], labels, names, 3, seed=7)
+    weights = np.concatenate(list(resampling.resampled_weights(500, 3, 7)))
+    for row, weight in enumerate(weights):
+        drawn = np.repeat(np.arange(500), np.rint(weight * 500).astype(int))
+        assert len(drawn) == 500
+        slow = registry.evaluate(log_p[drawn], labels[drawn])
+        for name in names:
+            assert resampled[name][row, 0] == pytest.approx(slow[name], abs=1e-5), name
+
+
+@pytest.mark.parametrize("name", ["aurc", "adaptive_ece"])
+def test_the_quick_resamples_spread_as_the_slow_ones(name):
+    log_p, labels = predictions(1000)
+    _, quick = resampling.resample([log_p], labels, [name], 400, seed=1)
+    random = np.random.default_rng(0)
+    slow = []
+    for _ in range(400):
+        drawn = random.integers(0, 1000, 1000)
+        slow.append(registry.evaluate(log_p[drawn], labels[drawn])[name])
+    assert quick[name].std() == pytest.approx(np.std(slow), rel=0.2)
+
+
+def test_with_seeds_alone_it_is_the_paired_t_test():
+    random = np.random.default_rng(0)
+    ours, theirs = random.normal(size=(2, 4))
+    theirs += 0.5
+    flat = [Sample((0, 1, 2, 3), values, np.tile(values, (50, 1))) for values in (ours, theirs)]
+    found = contrast([(1, flat[0]), (-1, flat[1])], ["same", "same"])
+    expected = stats.ttest_rel(ours, theirs)
+    interval = expected.confidence_interval()
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    one = contrast([(1, flat[0])], ["same"])
+    assert one.p == pytest.approx(stats.ttest_1samp(ours, 0).pvalue, rel=1e-6)
+    swapped = Sample((3, 2, 1, 0), theirs[::-1], np.tile(theirs[::-1], (50, 1)))  # paired by seed, not by place
+    assert contrast([(1, flat[0]), (-1, swapped)], ["same", "same"]).p == pytest.approx(found.p)
+
+
+def test_with_points_alone_it_is_the_normal_interval():
+    log_p, labels = predictions(4000)
+    values, resampled = resampling.resample([log_p], labels, ["nll"], 4000)
+    found = estimate([(values["nll"], resampled["nll"])])
+    points = -log_p[np.arange(4000), labels]
+    assert found.value == pytest.approx(points.mean())
+    assert found.high - found.value == pytest.approx(1.96 * points.std() / np.sqrt(4000), rel=0.04)
+    assert found.deviation is None
+
+
+def simulate(random, seeds: int, points: int, shift: float, of_seeds: float, resamples: int = 200):
+    """Two rows over shared seeds and points: main effects of both, and what seeds do to single points."""
+    shared = random.normal(size=points)
+    rows = []
+    for effect in 0.0, shift:
+        values = effect + of_seeds * random.normal(size=(seeds, 1)) + shared + random.normal(size=(seeds, points))
+        rows.append(values)
+    weights = np.concatenate(list(resampling.resampled_weights(points, resamples, int(random.integers(1 << 30)))))
+    return [Sample(tuple(range(seeds)), row.mean(1), (weights @ row.T).astype(float)) for row in rows]
+
+
+@pytest.mark.parametrize(("seeds", "of_seeds"), [(2, 0.3), (3, 0.0), (3, 0.05), (3, 0.3), (5, 0.1)])
+def test_intervals_cover_and_false_findings_are_as_rare_as_stated(seeds, of_seeds):
+    random = np.random.default_rng(3)
+    rounds, covered, false = 400, 0, 0
+    for _ in range(rounds):
+        one, other = simulate(random, seeds, 100, 0.0, of_seeds)
+        covered += abs((found := contrast([(1, other)], ["s"])).value) <= found.high - found.value
+        false += contrast([(1, one), (-1, other)], ["s", "s"]).p < 0.05
+    assert covered / rounds > 0.95 - 0.022  # two standard errors of the simulation
+    assert false / rounds < 0.05 + 0.022
+    if of_seeds >= 0.1:  # nor are they idle: not far wider than they need to be
+        assert covered / rounds < 0.99
+
+
+@pytest.mark.parametrize("sharp", [1.0, 3.0])
+def test_the_interval_of_the_ece_covers_what_another_test_set_would_give(sharp):
+    """One network, many test sets: calibrated (at the noise floor) and over-confident."""
+
+    def test_set(seed: int):
+        random = np.random.default_rng(seed)
+        logits = random.normal(size=(1000, 4)) * 1.5
+        p = np.exp(scores.log_probabilities(logits))
+        labels = (p.cumsum(1) > random.random((1000, 1))).argmax(1)
+        return scores.log_probabilities(logits * sharp), labels
+
+    drawn = [test_set(seed) for seed in range(300)]
+    expected = np.mean([registry.evaluate_epoch(log_p, labels)["ece"] for log_p, labels in drawn])
+    covered = 0
+    for log_p, labels in drawn:
+        values, resampled = resampling.resample([log_p], labels, ["ece"], 200)
+        found = estimate([(values["ece"], resampled["ece"])])
+        covered += found.low <= expected <= found.high
+    assert covered / 300 > 0.92
+
+
+def test_the_family_of_holm_keeps_its_level():
+    random = np.random.default_rng(0)
+    any_false = 0
+    for _ in range(250):
+        rows = [simulate(random, 3, 50, 0.0, 0.2, 100) for _ in range(6)]
+        p = [contrast([(1, one), (-1, other)], ["s", "s"]).p for one, other in rows]
+        any_false += min(holm(p)) < 0.05
+    assert any_false / 250 < 0.05 + 0.028
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_by_its_definition(p):
+    order = sorted(range(len(p)), key=lambda i: p[i])
+    expected, so_far = {}, 0.0
+    for k, i in enumerate(order):
+        so_far = max(so_far, min(1.0, (len(p) - k) * p[i]))
+        expected[i] = so_far
+    assert holm(p) == [expected[i] for i in range(len(p))]
+    assert all(adjusted >= given for adjusted, given in zip(holm(p), p, strict=True))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.lists(st.integers(0, 5), min_size=1, max_size=6))
+def test_probability_of_improvement_is_mann_whitneys(ours, theirs):
+    u = stats.mannwhitneyu(ours, theirs).statistic  # counts ours > theirs
+    found = intervals.probability_of_improvement(np.array(ours), np.array(theirs), sign=1)
+    assert found == pytest.approx(u / (len(ours) * len(theirs)))
+
+
+@pytest.mark.parametrize("effect", [0.5, 1.0, 2.0])
+def test_seeds_needed_reaches_the_power_of_the_t_test(effect):
+    values = np.array([-1.0, 0.0, 1.0]) + effect  # deviation 1
+    found = estimate([(values, np.tile(values, (10, 1)))])
+    n = seeds_needed(found)
+
+    def power(n: int) -> float:
+        return stats.nct.sf(stats.t.isf(0.025, n - 1), n - 1, effect * np.sqrt(n))
+
+    assert power(n) >= 0.75
+    assert power(n - 2) < 0.85
+
+
+def test_seeds_cannot_make_up_for_points():
+    random = np.random.default_rng(0)
+    one, other = simulate(random, 5, 50, 0.001, 0.0)
+    noisy = contrast([(1, one)], ["s"], constant=0.01 - one.values.mean())
+    assert noisy.value == pytest.approx(0.01)
+    assert np.sqrt(noisy.points_variance) > 0.05
+    assert seeds_needed(noisy) is None
+    assert seeds_needed(estimate([(one.values[:1], one.resampled[:, :1])])) is None
+    assert contrast([(1, one), (-1, Sample((9,), other.values[:1], other.resampled[:, :1]))], ["s", "s"]) is None
+
+
+def test_unpaired_seeds_are_welchs_groups():
+    random = np.random.default_rng(1)
+    ours, theirs = random.normal(size=4), random.normal(size=3) + 1
+    rows = [Sample(tuple(range(len(v))), v, np.tile(v, (20, 1))) for v in (ours, theirs)]
+    found = contrast([(1, rows[0]), (-1, rows[1])], ["arms", "confirm"])
+    welch = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval()
+    assert found.value == pytest.approx(ours.mean() - theirs.mean())
+    assert found.high - found.low >= welch.high - welch.low  # on the safe side of Welch's
+
+
+def test_of_rows_that_are_alike_one_is_rarely_the_best():
+    random = np.random.default_rng(0)
+    declared = 0
+    for _ in range(150):
+        rows = [row for _ in range(3) for row in simulate(random, 3, 50, 0.0, 0.2, 100)]
+        leader = min(rows, key=lambda row: row.values.mean())
+        others = [row for row in rows if row is not leader]
+        p = [contrast([(1, leader), (-1, row)], ["s", "s"]).p for row in others]
+        declared += max(p) < 0.05 / len(others)  # as `Figures.best` does
+    assert declared / 150 < 0.05
+
+
+def test_figures_that_are_no_numbers_decide_nothing():
+    unknown = estimate([(np.array([np.nan, np.nan]), np.full((10, 2), np.nan))])
+    assert (unknown.p, unknown.sign) == (1, 0)

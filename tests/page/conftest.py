@@ -1,0 +1,76 @@
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from pilotstudy.page import render
+from pilotstudy.page.server import server
+from tests.support.made_run import content, made
+
+CHROMIUM = shutil.which("chromium")
+MOST = 120_000  # milliseconds for anything in the browser; reached only if it hangs
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("pages") / "made", search=content()["search"] | {"trials": 20})
+
+
+@pytest.fixture(scope="session")
+def saved(run) -> Path:
+    return render.save(run)
+
+
+@pytest.fixture
+def serve():
+    started = []
+
+    def start(run):
+        serving = server(run)
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        started.append(serving)
+        return serving
+
+    yield start
+    for serving in started:
+        serving.shutdown()
+        serving.server_close()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if CHROMIUM is None:
+        pytest.skip("Debian's chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]  # WebGL without a GPU
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Opens a file with the network off, or an address; anything on the console fails the test."""
+    said, contexts = [], []
+
+    def go(where: Path | str, **options):
+        context = chromium.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+        contexts.append(context)
+        context.set_default_timeout(MOST)
+        if isinstance(where, Path):
+            context.set_offline(True)
+        tab = context.new_page()
+        tab.on("console", lambda message: said.append(message.text))
+        tab.on("pageerror", lambda error: said.append(str(error)))
+        tab.on("dialog", lambda dialog: (said.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        tab.goto(where.as_uri() if isinstance(where, Path) else where)
+        tab.wait_for_selector("body[data-ready], #runs table")
+        return tab
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert said == []

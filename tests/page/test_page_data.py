@@ -1,0 +1,88 @@
+"""What a page shows, found without Plotly."""
+
+import base64
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics import scores
+from pilotstudy.page import render
+from pilotstudy.page.calibration import calibration_section
+from pilotstudy.page.content import page_data
+from pilotstudy.page.training import turning_point
+from pilotstudy.page.trials import packed_curves
+from pilotstudy.schedule.director import Director
+from pilotstudy.study import reading
+from pilotstudy.study.statements import Row
+from tests.support.made_run import FINGERPRINT, Maker, content
+
+
+def test_the_data_need_no_plotly_and_no_torch(run):
+    script = (
+        "import sys; from pathlib import Path; from pilotstudy.page.content import page_data\n"
+        "from pilotstudy.runs.folder import Run\n"
+        f"page_data(Run(Path({str(run.files.folder)!r})))\n"
+        "assert not {'plotly', 'torch', 'ray'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_same_results_give_the_same_bytes(run, saved):
+    first = saved.read_bytes()
+    assert render.page(page_data(run)).encode() == first
+
+
+def test_a_resumed_run_gives_the_same_page(tmp_path):
+    """It takes its trials up in another order."""
+    maker = Maker(tmp_path / "again", reading.validate_study(content(), "made"), points=60)
+    before = page_data(maker.make())
+    resumed = Director(maker.study, maker.run, FINGERPRINT)
+    assert resumed.all_done()
+    resumed.save()
+    after = page_data(maker.run)
+    for found in before, after:
+        found["trials"]["columns"].pop("reused")
+    assert after == before
+
+
+def test_reliability_is_the_mean_over_seeds(run):
+    evidence = RunEvidence(run)
+    found = {row["row"]: row for row in calibration_section(evidence)["rows"]}
+    predictions = evidence.at()
+    bins = []
+    for log_p in predictions.rows[Row("vanilla")].values():
+        bins.append(scores.binned(*scores.confidences(np.exp(log_p), predictions.labels)))
+    last = [one.accuracy[-1] for one in bins]
+    shown = found["vanilla"]["width"]
+    assert shown["accuracy"][-1] == pytest.approx(sum(last) / 3, rel=1e-3)
+    assert (shown["low"][-1], shown["high"][-1]) == pytest.approx((min(last), max(last)), rel=1e-3)
+    assert shown["count"][-1] == pytest.approx(sum(one.count[-1] for one in bins) / 3, rel=1e-3)
+    assert shown["accuracy"][0] is None  # an empty bin is no bin
+    assert sum(found["vanilla"]["entropy"]) == pytest.approx(1, rel=1e-3)
+    assert found["vanilla"]["risk"][-1] == pytest.approx(1 - found["vanilla"]["accuracy"], rel=1e-3)
+
+
+def test_packed_numbers_come_back():
+    several = [np.array([1.0, 2.5, np.nan, 4.0]), np.zeros(0), np.array([1e6, 3.0])]  # one gone wild, one without any
+    packed = packed_curves(np.concatenate(several), [len(one) for one in several])
+    steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2")
+    assert steps[2] == 65535
+    back = packed["low"][0] + steps[[0, 1, 3]] / 65534 * (packed["high"][0] - packed["low"][0])
+    np.testing.assert_allclose(back, [1, 2.5, 4], atol=1e-4)
+    assert len(steps) == 6
+
+
+def test_where_overfitting_starts():
+    assert turning_point([np.array([2.0, 1.0, 1.05, 1.2])]) == 2
+    assert turning_point([np.array([2.0, 1.0, 1.05, 1.06])]) is None
+    assert turning_point([np.zeros(0)]) is None
+
+
+def test_the_answer_says_what_is_real(run):
+    found = page_data(run)["answer"]
+    assert [card["metric"] for card in found["cards"]] == ["accuracy", "nll", "ece"]
+    assert any("Pilot a-aug beside Vanilla" in text for text in found["sentences"])
+    assert found["claims"][0]["verdict"] == "holds"

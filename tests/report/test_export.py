@@ -1,0 +1,20 @@
+import tomllib
+
+import pytest
+
+from pilotstudy.errors import InputError
+from pilotstudy.report.export import export
+from pilotstudy.study import reading
+from tests.support.made_run import FINGERPRINT
+
+
+def test_export_is_whole_and_can_be_run_again(run, tmp_path):
+    folder = tmp_path / "out"
+    assert export(run, folder) == len(list(folder.iterdir()))
+    study = tomllib.loads((folder / "study.toml").read_text())
+    assert reading.validate_study(study, "exported") == run.study()
+    methods = (folder / "methods.txt").read_text()
+    for word in "3 seeds (0, 1, 2)", "4 trials", FINGERPRINT, "torch", "15 equal-width bins":
+        assert word in methods
+    with pytest.raises(InputError, match="exists already"):
+        export(run, folder)

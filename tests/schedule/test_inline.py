@@ -1,0 +1,174 @@
+"""A whole study in this process, through the command and through the engine: no Ray."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pilotstudy.runs.folder import Run
+from pilotstudy.runs.records import Status
+from pilotstudy.runs.results import Results
+from pilotstudy.schedule import inline
+from pilotstudy.schedule.director import Director
+from pilotstudy.schedule.halving import Halving
+from pilotstudy.schedule.inline import inline_engine
+from pilotstudy.study.reading import validate_study
+from pilotstudy.study.resources import Limits
+from tests.support.pictures import image_folder
+from tests.support.plans import CONTENT, make_study, outcome
+from tests.support.waiting import LONG, wait_for
+
+SMALL = ("--inline", "--epochs", "1", "--train-size", "200", "--set", "data.validation=100", "--seeds", "1")
+FEW = ("--set", "search.confirm_seeds=1", "--trials", "2")
+
+
+def test_it_ends_as_the_plan_says_and_its_files_are_those_of_any_run(whole, squares, tmp_path):
+    director = Director(make_study(), Run(tmp_path), squares.fingerprint)
+    ended = inline_engine(director, squares, Limits(), quiet=True)
+    assert (ended.stopping, ended.error) == ("", None)
+    assert list(ended.devices.values()) == [os.uname().nodename]
+    assert director.all_done()
+    assert outcome(director) == outcome(whole)
+    assert [row.key for row in Results(director.run.files).rows()] == [item.key for item in director.items]
+    assert not list(director.run.files.checkpoints.glob("*"))
+
+
+def test_the_command_needs_no_ray(pilotstudy, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # importing it is an error
+    words = ("run", "quickstart", *SMALL, *FEW, "--runs-dir", tmp_path, "--json")
+    code, out, err = pilotstudy(*words)
+    assert code == 0, err
+    assert {row["arm"] for row in json.loads(out)["results"]} == {"vanilla", "pilot-a-aug", "dropout"}
+    assert pilotstudy("resume", "quickstart", "--inline", "--runs-dir", tmp_path)[0] == 0
+
+
+def test_what_does_not_fit_is_refused(pilotstudy, tmp_path):
+    words = ("run", "quickstart", "--inline", "--runs-dir", tmp_path)
+    assert "give one of them" in pilotstudy(*words, "--address", "auto")[2]
+    code, _, err = pilotstudy(*words, "--gpus-per-trial", "auto")
+    assert code == 2
+    assert "--gpus-per-trial 1" in err
+
+
+def test_a_trial_that_fails_is_told_with_its_traceback_and_tried_again(squares, tmp_path, monkeypatch):
+    director = Director(make_study(trials=0), Run(tmp_path), squares.fingerprint)
+
+    class Broken(inline.LiveTrial):
+        def advance(self):
+            if self.trial.arm == "dropout":
+                raise ValueError("no <luck>")
+            return super().advance()
+
+    monkeypatch.setattr(inline, "LiveTrial", Broken)
+    assert inline_engine(director, squares, Limits(), quiet=True).error is None
+    failed = [item for item in director.items if item.status is Status.FAILED]
+    assert {item.arm for item in failed} == {"dropout"}
+    assert failed[0].error == "ValueError: no <luck>"
+    assert "in advance" in director.run.result(failed[0].key).traceback
+    monkeypatch.undo()
+    again = Director(make_study(trials=0), Run(tmp_path), squares.fingerprint)
+    inline_engine(again, squares, Limits(), quiet=True)
+    assert {item.status for item in again.items} == {Status.FINISHED}
+    assert {item.arm for item in again.items if not item.reused} == {"dropout"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"), [(Limits(time_budget=1e-9), "time"), (Limits(max_cost=1e-12, price=1.0), "cost")]
+)
+def test_a_budget_ends_it_and_nothing_is_lost(squares, tmp_path, limits, why):
+    director = Director(make_study(), Run(tmp_path), squares.fingerprint)
+    assert inline_engine(director, squares, limits, quiet=True).stopping == why
+
+
+def test_a_trial_that_is_stopped_within_goes_on_to_the_same_bits(squares, tmp_path, monkeypatch):
+    four_epochs = {"search": None, "seeds": [0], "training": {"epochs": 4, "batch_size": 32}}
+    study = validate_study(CONTENT | four_epochs, "test")
+    undisturbed = Director(study, Run(tmp_path / "a"), squares.fingerprint)
+    inline_engine(undisturbed, squares, Limits(), quiet=True)
+    run = Run(tmp_path / "b")
+    run.files.folder.mkdir()
+
+    class Stopped(inline.LiveTrial):
+        def advance(self):
+            record = super().advance()
+            if self.trainer.epoch == 2:
+                run.files.stop.write_text("")
+            return record
+
+    monkeypatch.setattr(inline, "LiveTrial", Stopped)
+    ended = inline_engine(Director(study, run, squares.fingerprint), squares, Limits(), quiet=True)
+    assert ended.stopping == "stopped"
+    assert len(list(run.files.checkpoints.glob("*.pt"))) == 1
+    assert not list(run.files.results.glob("*.json"))
+    monkeypatch.undo()
+    run.files.stop.unlink()
+    assert not inline_engine(Director(study, run, squares.fingerprint), squares, Limits(), quiet=True).stopping
+    for item in undisturbed.items:
+        assert run.result(item.key).evaluations == undisturbed.run.result(item.key).evaluations
+
+
+@pytest.mark.long
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    image_folder(tmp_path / "pictures")
+    command = [sys.executable, "-m", "pilotstudy", "run", "quickstart", "--inline", "--runs-dir", str(tmp_path)]
+    command += ["--epochs", "1000", "--train-size", "200", "--set", "data.validation=100"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    wait_for((tmp_path / "quickstart" / "checkpoints").exists, "a checkpoint", LONG, process=process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LONG)
+    assert process.returncode == 130
+    assert "`pilotstudy resume quickstart` goes on from here" in err
+    assert list((tmp_path / "quickstart" / "checkpoints").glob("*.pt"))
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_early_stopping_halves_each_arm_by_itself(squares, tmp_path):
+    content = CONTENT | {"training": {"epochs": 4, "batch_size": 32}, "seeds": [0]}
+    search = content["search"] | {"early_stopping": True, "trials": 12, "confirm_seeds": 1}
+    director = Director(validate_study(content | {"search": search}, "test"), Run(tmp_path), squares.fingerprint)
+    inline_engine(director, squares, Limits(), quiet=True)
+    for arm in search["arms"]:
+        statuses = [item.status for item in director.items if (item.phase, item.arm) == ("search", arm)]
+        assert Status.STOPPED in statuses
+        assert Status.FINISHED in statuses
+    assert all(item.status is Status.FINISHED for item in director.items if item.phase != "search")
+
+
+def test_the_halving_is_that_of_ray():
+    """The same decisions as Ray Tune's ASHA, on random losses that come in random order."""
+    import numpy as np
+    from ray.tune.schedulers import ASHAScheduler
+
+    class Trial:
+        def __init__(self, number: int):
+            self.trial_id = str(number)
+
+    stops = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        epochs = int(random.integers(1, 60))
+        ours, trials = Halving(epochs), [Trial(number) for number in range(9)]
+        first = max(1, epochs // 8)
+        theirs = ASHAScheduler("epoch", "loss", "min", max_t=epochs, grace_period=first, reduction_factor=3)
+        for trial in trials:
+            theirs.on_trial_add(None, trial)
+        under_way = dict.fromkeys(range(9), 1)
+        while under_way:
+            number = int(random.choice(list(under_way)))
+            epoch, loss = under_way[number], float(random.normal())
+            told = {"epoch": epoch, "loss": loss}
+            stopped = ours.stops(str(number), epoch, loss)
+            if epoch == epochs:
+                theirs.on_trial_complete(None, trials[number], told)
+            else:
+                assert stopped == (theirs.on_trial_result(None, trials[number], told) == "STOP")
+                stops += stopped
+            if stopped or epoch == epochs:
+                del under_way[number]
+            else:
+                under_way[number] += 1
+    assert stops > 50
