@@ -169,7 +169,9 @@ def test_a_row_that_diverged_with_every_seed_is_in_the_table(tmp_path):
     evidence = with_diverged(tmp_path / "run", "l2", seeds=[0])
     (line,) = [line for line in build_table(evidence).lines if line.row == Row("l2")]
     assert (line.seeds, line.diverged, line.cells["nll"].ours) == (0, 1, None)
-    assert "1 of 1 diverged" in FORMATS["text"](build_table(evidence))
+    table = build_table(evidence)
+    assert "1 of 1 diverged" in FORMATS["text"](table)
+    assert [line.diverged for line in table.lines if line.row.arm == "ensemble"] == [0]  # it is no member
 
 
 # Noise floors.
