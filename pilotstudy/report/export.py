@@ -12,6 +12,7 @@ from pilotstudy.evidence import paper
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.compare import compare_rows, reference_row
 from pilotstudy.evidence.ensembles import ensemble_figures
+from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import chosen_by, optimism, summary
 from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
@@ -19,7 +20,7 @@ from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.metrics.scores import BINS
 from pilotstudy.report.formats import FORMATS, as_latex, as_markdown
 from pilotstudy.report.plain import csv_text
-from pilotstudy.report.table import build_table
+from pilotstudy.report.table import build_table, ensemble_note
 from pilotstudy.runs import schemas
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status
@@ -183,15 +184,35 @@ def statistics_sentences(evidence: RunEvidence) -> str:
     frozen = evidence.run.frozen()
     made = frozen.provenance
     versions = ", ".join(f"{name} {version}" for name, version in made.packages.items() if version)
-    of_what = "of the last epoch on the test images, which guided no choice"
+    of_what = "of the last epoch on the test images; no setting in this run was chosen by them"
     if evidence.study.imported:
         of_what = "of the test images"
+    notes = [*ensemble_note(evidence.at()), *reservations(evidence.run), *mixtures(evidence.trial_rows)]
     return (
-        f"Figures are {of_what}; ECE has {BINS} equal-width bins. "
-        f"± is the sample deviation over seeds. Intervals are 95 %: bootstrap over test images ({RESAMPLES:,} "
-        f"resamples, shared by all methods) and Student's t over seeds, combined; differences are paired over both, "
-        f"and p-values are Holm-corrected within a metric. Data fingerprint (SHA-256) {frozen.fingerprint}. "
+        f"Figures are {of_what}. ECE has {BINS} equal-width bins; a difference in it counts only if it is also there "
+        f"with each network's noise floor taken off. {interval_sentences(evidence)} "
+        f"Data fingerprint (SHA-256) {frozen.fingerprint}. "
         f"Versions: Python {made.python}, {versions}; code {made.code_version}"
         f"{', commit ' + made.git_commit if made.git_commit else ''}. Hardware: {made.machine['system']}, "
-        f"{made.machine['cores']} cores." + "".join(f" {said}" for said in mixtures(evidence.trial_rows))
+        f"{made.machine['cores']} cores." + "".join(f" {said}" for said in notes)
+    )
+
+
+def interval_sentences(evidence: RunEvidence) -> str:
+    """What intervals and p-values are made of, in this run."""
+    rows = evidence.at().rows
+    images = f"bootstrap over test images ({RESAMPLES:,} resamples, shared by all methods)"
+    if all(len(by_seed) == 1 for by_seed in rows.values()):
+        return f"Intervals are 95 %: {images}, for the one network of each method."
+    pairs = "differences are paired over both"
+    if len({row.phase for row in rows}) > 1:
+        pairs = (
+            "differences are paired over images and, but for tuned against fixed settings (Welch's), also over seeds"
+        )
+    claims = len(evidence.study.claims)
+    verdicts = f", the verdicts on {claims} claims over all of them" if claims > 1 else ""
+    return (
+        f"± is the sample deviation over seeds. Intervals are 95 %: {images} and Student's t over seeds, combined, "
+        f"and never narrower than the bootstrap alone; {pairs}. p-values of comparisons are Holm-corrected within a "
+        f"metric{verdicts}."
     )
