@@ -75,7 +75,8 @@ class Director:
     def _recall(self, proposals: Proposed) -> None:
         """Takes up the proposals of an earlier start, in the order in which they were made."""
         self._recalled: dict[tuple[str, int], Item] = {}
-        for (arm, number), settings in proposals.items():
+        for (arm, number), proposed in proposals.items():
+            settings = {**self.searches[arm].start, **proposed}  # 0.1.0 had fewer
             self.searches[arm].recall(settings)
             item = self._item("search", arm, number, settings, self.study.seeds[0])
             self._recalled[arm, number] = self._placed(item)
