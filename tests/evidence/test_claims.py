@@ -1,5 +1,7 @@
 """Claims and their verdicts, on runs made up for them."""
 
+import re
+
 import pytest
 
 from pilotstudy.evidence import claims
