@@ -14,7 +14,7 @@ from pilotstudy.evidence.compare import compare_rows, reference_row
 from pilotstudy.evidence.ensembles import ensemble_figures
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
-from pilotstudy.evidence.summary import chosen_by, optimism, summary
+from pilotstudy.evidence.summary import optimism, summary
 from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.metrics.scores import BINS
@@ -27,7 +27,6 @@ from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.status import mixtures, total_of
 from pilotstudy.storage import new_folder, write
-from pilotstudy.study.budget import Budget
 from pilotstudy.study.recipe import PREFIX, Training
 from pilotstudy.study.spec import Study
 from pilotstudy.study.toml import toml_text
@@ -62,7 +61,7 @@ def appendix_texts(evidence: RunEvidence) -> dict[str, str]:
         "study.toml": toml_text(frozen.study),
         "provenance.json": json.dumps(provenance, indent=1, default=str) + "\n",
         "results.csv": csv_text([row.record() for row in summary(evidence)]),
-        "optimism.csv": csv_text([asdict(gap) for gap in optimism(evidence.trial_rows, chosen_by(evidence.study))]),
+        "optimism.csv": csv_text([asdict(gap) for gap in optimism(evidence)]),
         "ensembles.csv": csv_text([row.record() for row in ensemble_figures(evidence)]),
         "claims.csv": csv_text([claim.record() for claim in judge_all(evidence)]),
         "table.tex": as_latex(table) + "\n",
@@ -95,7 +94,7 @@ def imported_sentence(study: Study) -> str:
 
 
 def training_sentences(evidence: RunEvidence) -> str:
-    study, budget = evidence.study, Budget.of(evidence.study)
+    study, budget = evidence.study, evidence.budget
     if study.imported:
         return f"{imported_sentence(study)}; how they were made is not known to pilotstudy"
     subset = ""
@@ -111,12 +110,12 @@ def training_sentences(evidence: RunEvidence) -> str:
         f"settings with {len(study.seeds)} seeds ({', '.join(map(str, study.seeds))})"
     )
     if budget.search_trials:
-        each = min(budget.search_trials.values())
         objectives = ", ".join(study.search.objectives if study.search else ())
         text += (
-            f"; {', '.join(budget.search_trials)} were in addition each searched with {each} trials (Optuna, TPE, "
-            f"validation {objectives}{searched_recipe(evidence)}), and their best settings were "
-            f"trained again with {budget.confirm_seeds} fresh seeds"
+            f"; {', '.join(budget.search_trials)} were in addition searched with "
+            f"{budget.search_in_words(list(budget.search_trials))}, by Optuna's TPE (validation "
+            f"{objectives}{searched_recipe(evidence)}), and their best settings were trained again with "
+            f"{budget.confirm_seeds} fresh seeds"
         )
     statuses = [row.status for row in evidence.trial_rows]
     total, finished = total_of(evidence.run), statuses.count(Status.FINISHED)
