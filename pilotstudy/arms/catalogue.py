@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
@@ -50,7 +50,7 @@ def arm(
     """
 
     def register(made: T) -> T:
-        function = made.func if isinstance(made, partial) else made
+        source = extensions.source_of(made)[0]
         if isinstance(made, type) and not hasattr(made, "training_logits"):
             raise InputError(f"arm {name!r}: {made.__name__} must be a subclass of pilotstudy.Regulariser")
         if role not in (None, *get_args(Role)):
@@ -60,11 +60,11 @@ def arm(
         kind = settings or getattr(made, "Settings", None) or Settings
         if not (isinstance(kind, type) and issubclass(kind, Settings)):
             raise InputError(f"arm {name!r}: its settings must be a subclass of pilotstudy.Settings")
-        _check(name, kind, space or {}, function.__module__)
+        _check(name, kind, space or {}, source)
         is_class = isinstance(made, type)
         _arms[name] = Arm(
             name=name,
-            about=about or (function.__doc__ or "").strip().split("\n")[0].rstrip("."),
+            about=about or (extensions.behind(made).__doc__ or "").strip().split("\n")[0].rstrip("."),
             settings=kind,
             space=dict(space or {}),
             build=getattr(made, "build", made) if is_class else made,
@@ -76,7 +76,7 @@ def arm(
             group=group,
             family=family,
             nests=_acts_in_forward_only(made) if nests is None and isinstance(made, type) else bool(nests),
-            source=function.__module__,
+            source=source,
         )
         return made
 

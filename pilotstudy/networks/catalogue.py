@@ -43,8 +43,7 @@ def network(name: str) -> Callable[[T], T]:
     """
 
     def register(make: T) -> T:
-        known = _brought.get(name)
-        if name in NETWORKS or (known is not None and known.__module__ != make.__module__):
+        if name in NETWORKS or (name in _brought and _module_of(_brought[name]) != _module_of(make)):
             raise InputError(f"there is a network {name!r} already: choose another name")
         if ":" in name:
             raise InputError(f"network {name!r}: a name has no colon")
@@ -56,7 +55,7 @@ def network(name: str) -> Callable[[T], T]:
 
 @extensions.on_forgetting
 def _forget(source: str) -> None:
-    for name in [name for name, make in _brought.items() if make.__module__ == source]:
+    for name in networks_of(source):
         del _brought[name]
 
 
@@ -68,7 +67,11 @@ def network_names() -> list[str]:
 
 def networks_of(source: str) -> list[str]:
     """The names that a module has declared."""
-    return [name for name, make in _brought.items() if make.__module__ == source]
+    return [name for name, make in _brought.items() if _module_of(make) == source]
+
+
+def _module_of(make: Make) -> str:
+    return extensions.source_of(make)[0]
 
 
 def check_name(name: str) -> None:
@@ -156,6 +159,11 @@ def maker(name: str) -> Make:
     return found
 
 
+def is_brought(name: str) -> bool:
+    """Whether a user brought it: it is none of ours, nor of a library's."""
+    return name not in NETWORKS and name.partition(":")[0] not in LIBRARIES
+
+
 def source_of_network(name: str) -> tuple[str, str]:
     """Where its code is: a module and the name in it, or a library and its version."""
     library, _, _ = name.partition(":")
@@ -164,8 +172,7 @@ def source_of_network(name: str) -> tuple[str, str]:
         return f"pilotstudy.networks.{module}", module
     if library in LIBRARIES:
         return library, metadata.version(library) if _is_installed(library) else ""
-    made = maker(name)
-    return made.__module__, getattr(made, "__name__", "")
+    return extensions.source_of(maker(name))
 
 
 def _is_installed(library: str) -> bool:
