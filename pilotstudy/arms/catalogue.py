@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union, get_args, 
 
 from pilotstudy import arms, extensions
 from pilotstudy.arms.arm import Arm, Mode, Role, Setting, Settings, Space
-from pilotstudy.errors import InputError, nearest
+from pilotstudy.errors import InputError, nearest, with_parentheses
 
 if TYPE_CHECKING:
     from pilotstudy.method.regulariser import Regulariser
@@ -25,6 +25,7 @@ LAST = 1000  # after all of ours
 _arms: dict[str, Arm] = {}
 
 
+@with_parentheses
 def arm(
     name: str,
     about: str = "",
@@ -51,6 +52,8 @@ def arm(
 
     def register(made: T) -> T:
         source = extensions.source_of(made)[0]
+        if not source.startswith(f"{arms.__name__}."):
+            _orders()  # our own have their names first
         if isinstance(made, type) and not hasattr(made, "training_logits"):
             raise InputError(f"arm {name!r}: {made.__name__} must be a subclass of pilotstudy.Regulariser")
         if role not in (None, *get_args(Role)):
@@ -125,16 +128,15 @@ def _forget(source: str) -> None:
 
 @cache
 def _orders() -> dict[str, int]:
-    """Our own files, which declare their arms when they are imported, in the paper's order."""
+    """The places of our own files in the paper's order; they declare their arms when they are imported here."""
     modules = [import_module(f"{arms.__name__}.{module.name}") for module in iter_modules(arms.__path__)]
-    orders = {module.__name__: module.ORDER for module in modules if hasattr(module, "ORDER")}
-    extensions.load_installed()
-    return orders
+    return {module.__name__: module.ORDER for module in modules if hasattr(module, "ORDER")}
 
 
 def all_arms() -> dict[str, Arm]:
     """All arms by name: ours in the paper's order, then those that others have brought."""
     orders = _orders()
+    extensions.load_installed()
     return dict(sorted(_arms.items(), key=lambda entry: orders.get(entry[1].source, LAST)))
 
 

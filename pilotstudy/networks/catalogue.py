@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from pilotstudy import extensions
-from pilotstudy.errors import InputError, nearest
+from pilotstudy.errors import InputError, nearest, with_parentheses
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,6 +36,7 @@ LIBRARIES = ("torchvision", "timm")
 _brought: dict[str, Make] = {}
 
 
+@with_parentheses
 def network(name: str) -> Callable[[T], T]:
     """Declares a network: put it before a function `make(shape, classes, **options)` that returns a torch module.
 
