@@ -87,9 +87,16 @@ def behind(made: Callable[..., object]) -> Callable[..., object]:
 
 
 def source_of(made: Callable[..., object]) -> tuple[str, str]:
-    """The module of the code behind it, and its name there: of a method, its class's."""
+    """The module of the code behind it, and its name there: of a method of a class, the class's."""
     function = behind(made)
-    return function.__module__, getattr(getattr(function, "__self__", function), "__name__", "")
+    owner = getattr(function, "__self__", None)
+    code = owner if isinstance(owner, type) else function
+    return code.__module__, getattr(code, "__name__", "")
+
+
+def declaring_module() -> str:
+    """The module that calls the decorator which asks; the code that it declares may be of another."""
+    return str(sys._getframe(2).f_globals.get("__name__", ""))
 
 
 def is_from_file(module: str) -> bool:

@@ -51,7 +51,7 @@ def arm(
     """
 
     def register(made: T) -> T:
-        source = extensions.source_of(made)[0]
+        source = extensions.declaring_module()
         if not source.startswith(f"{arms.__name__}."):
             _orders()  # our own have their names first
         if isinstance(made, type) and not hasattr(made, "training_logits"):

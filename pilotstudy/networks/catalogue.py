@@ -34,6 +34,7 @@ LARGEST = 2**30  # weights of a network of ours
 LIBRARIES = ("torchvision", "timm")
 
 _brought: dict[str, Make] = {}
+_declared_in: dict[str, str] = {}  # by name, the module that declares it
 
 
 @with_parentheses
@@ -44,11 +45,12 @@ def network(name: str) -> Callable[[T], T]:
     """
 
     def register(make: T) -> T:
-        if name in NETWORKS or (name in _brought and _module_of(_brought[name]) != _module_of(make)):
+        source = extensions.declaring_module()
+        if name in NETWORKS or _declared_in.get(name, source) != source:
             raise InputError(f"there is a network {name!r} already: choose another name")
         if ":" in name:
             raise InputError(f"network {name!r}: a name has no colon")
-        _brought[name] = make
+        _brought[name], _declared_in[name] = make, source
         return make
 
     return register
@@ -57,7 +59,7 @@ def network(name: str) -> Callable[[T], T]:
 @extensions.on_forgetting
 def _forget(source: str) -> None:
     for name in networks_of(source):
-        del _brought[name]
+        del _brought[name], _declared_in[name]
 
 
 def network_names() -> list[str]:
@@ -68,11 +70,12 @@ def network_names() -> list[str]:
 
 def networks_of(source: str) -> list[str]:
     """The names that a module has declared."""
-    return [name for name, make in _brought.items() if _module_of(make) == source]
+    return [name for name, module in _declared_in.items() if module == source]
 
 
-def _module_of(make: Make) -> str:
-    return extensions.source_of(make)[0]
+def declared_in(name: str) -> str:
+    """The module that declares a network of that name; empty for ours, and where nobody does."""
+    return _declared_in.get(name, "")
 
 
 def check_name(name: str) -> None:

@@ -66,9 +66,8 @@ def key_of(trial: Trial, fingerprint: str) -> str:
 
 
 def source_of_arm(name: str) -> tuple[str, str]:
-    """The module that declares it, and the name of what builds it there."""
-    arm = arm_named(name)
-    return arm.source, extensions.source_of(arm.build)[1]
+    """The module of what builds it, and its name there."""
+    return extensions.source_of(arm_named(name).build)
 
 
 def declared(name: str) -> dict[str, object]:

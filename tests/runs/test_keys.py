@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,14 @@ def package(tmp_path) -> Path:
     copy = tmp_path / "pilotstudy"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "fashion"))
     return copy
+
+
+@pytest.fixture(autouse=True)
+def forgetting():
+    """What these files declare is no other test's."""
+    yield
+    for module in "key_nets", "key_acting":
+        extensions._forget(module)
 
 
 def module_of_arm(arm: str) -> str:
@@ -274,16 +283,22 @@ NETS = """
 from functools import partial
 import pilotstudy
 from torch import nn
+from pilotstudy.arms.dropout import build_dropout
+from pilotstudy.networks.mlp import mlp
 def block(width): return nn.Linear(4, {inner})
 def make(shape, classes, *, width=1, block=None, blocks=()):
     return nn.Sequential(nn.Flatten(), nn.Linear(4, width + {k}))
 net = {net}
 pilotstudy.network("key-net")(net)
+pilotstudy.arm("key-arm")(partial(build_dropout))
 """
+LOADED = []  # kept, so that no function takes the place of another in memory
 
 
 def key_of_network(name="key_nets:net", *, net, k=1, inner=1):
+    extensions._forget("key_nets")
     extensions.load("key_nets.py", NETS.format(net=net, k=k, inner=inner))
+    LOADED.append(sys.modules["key_nets"])
     study = make_study()
     choice = study.network.model_copy(update={"name": name})
     return keys.key_of(fixed_trial(study.model_copy(update={"network": choice}), "vanilla", 0), "a")
@@ -311,11 +326,15 @@ def test_a_network_without_a_name_of_its_own_has_a_key(net):
     assert key_of_network(net=net, k=1) != key_of_network(net=net, k=2)
 
 
-def test_a_partial_is_its_files_own():
-    key_of_network(net="partial(make, width=8)")
+@pytest.mark.parametrize("net", ["partial(make, width=8)", "partial(mlp, hidden=(4,))"])
+def test_what_a_file_declares_is_its_own(net):
+    key_of_network(net=net)
     assert networks_of("key_nets") == ["key-net"]
+    assert all_arms()["key-arm"].source == "key_nets"
+    assert keys.source_of_arm("key-arm") == ("pilotstudy.arms.dropout", "build_dropout")
     extensions._forget("key_nets")
     assert "key-net" not in network_names()
+    assert "key-arm" not in all_arms()
 
 
 ACTING = """
