@@ -1,5 +1,12 @@
 """Everything that can go wrong in a way a user can mend. Each kind has its exit code; the message is one line."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class PilotstudyError(Exception):
     """What is wrong, where, and what to do about it."""
@@ -103,3 +110,16 @@ def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     return f"known are {', '.join(known[:MOST])}{', ..' if len(known) > MOST else '.'}"
+
+
+def with_parentheses(declaring: Callable[P, R]) -> Callable[P, R]:
+    """A decorator of users' code that takes a name, and says so where it is written without its parentheses."""
+
+    @wraps(declaring)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        if args and not isinstance(args[0], str):
+            word = f"@pilotstudy.{declaring.__name__}"
+            raise InputError(f'{word} needs parentheses with a name, which is a text: write {word}("NAME", ..)')
+        return declaring(*args, **options)
+
+    return checked

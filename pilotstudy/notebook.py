@@ -15,7 +15,7 @@ from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.errors import InputError, WrongStudyError, nearest
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS, headline_metrics, resampled_metrics
-from pilotstudy.networks.catalogue import LIBRARIES, source_of_network
+from pilotstudy.networks.catalogue import LIBRARIES, declared_in
 from pilotstudy.report import shown
 from pilotstudy.report.shown import Shown, ShownTable
 from pilotstudy.runs import folder
@@ -282,7 +282,7 @@ def _declared_here(study: spec.Study) -> list[str]:
     module, colon, _ = study.network.name.partition(":")
     named = f"network {study.network.name!r}"
     if not colon:
-        sources[named] = source_of_network(study.network.name)[0]
+        sources[named] = declared_in(study.network.name)
     elif module == "__main__":
         sources[named] = module
     for name in study.search.objectives if study.search else ():

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from pilotstudy.errors import with_parentheses
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import (
     Computation,
@@ -180,6 +181,7 @@ def register(metric: Metric) -> Metric:
     return metric
 
 
+@with_parentheses
 def metric(
     name: str,
     *,

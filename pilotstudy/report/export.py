@@ -153,7 +153,8 @@ def recipe_sentences(training: Training) -> str:
     if training.average.name != "none":
         details.append(AVERAGES[training.average.name].format(**training.average.model_dump()))
     if training.patience:
-        details.append(f"training ended when validation NLL had not improved for {training.patience} epochs")
+        since = " of the average" if training.average.name == "swa" else ""
+        details.append(f"training ended when validation NLL had not improved for {training.patience} epochs{since}")
     return "; ".join([text, *details])
 
 

@@ -17,9 +17,10 @@ from pilotstudy.metrics.registry import METRICS
 from pilotstudy.networks.layers import check_logits
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.budget import fixed_trial
-from pilotstudy.study.spec import Study
+from pilotstudy.study.spec import Study, Trial
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
+from pilotstudy.trial.optimising import Optimising
 
 PAPERS = ("mlp-1024", "mlp-512", "cnn")  # networks of which is known that all of our arms work with them
 
@@ -87,7 +88,8 @@ def check_models(study: Study, data: DataSet) -> None:
     """
     check_metrics(len(data.classes))
     own = {name for name in study.arms if not _is_ours(study.method(name))}
-    arms = own if study.network.name in PAPERS and not study.network.options else set(study.arms)
+    is_papers = study.network.name in PAPERS and not study.network.options and not study.network.layers
+    arms = own if is_papers else set(study.arms)
     if not arms:
         return
     here = torch.device("cpu")
@@ -107,14 +109,14 @@ def check_models(study: Study, data: DataSet) -> None:
                     f"network {study.network.name!r} gives {list(logits.shape)} for one image, not "
                     f"[1, {len(data.classes)}]: it must have as many outputs as there are classes"
                 )
-            _check_step(built, described.example, f"network {study.network.name!r} with {name}")
+            _check_step(built, trial, described.example, f"network {study.network.name!r} with {name}")
             for note in built.notes:
                 if note not in said:
                     said.add(note)
                     message(f"{name}: {note}")
 
 
-def _check_step(built: Regulariser, example: torch.Tensor, what: str) -> None:
+def _check_step(built: Regulariser, trial: Trial, example: torch.Tensor, what: str) -> None:
     """One step without its end: a network may give something else while it trains, or have nothing to train."""
 
     def check(module: torch.nn.Module, args: object, output: object) -> None:
@@ -122,11 +124,13 @@ def _check_step(built: Regulariser, example: torch.Tensor, what: str) -> None:
 
     hook = built.innermost.register_forward_hook(check)
     try:
+        Optimising(built, trial.training, captured=False)
         loss = built.train().loss(example.repeat(2, 1, 1, 1), torch.zeros(2, dtype=torch.long)).total
         if not loss.requires_grad:
             raise ValueError("its loss depends on nothing that can be trained")
     except Exception as error:
-        reason = " ".join((str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}").split())
+        plain = type(error) in (ValueError, InputError)
+        reason = " ".join((str(error) if plain else f"{type(error).__name__}: {error}").split())
         raise InputError(f"{what} cannot be trained: {reason[:300]}") from error
     finally:
         hook.remove()

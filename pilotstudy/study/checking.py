@@ -105,6 +105,7 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         with collecting(faults, ("search", "arms", number), "search.arms: "):
             if name not in study.arms:
                 arms[name] = arm_named(name).settings().model_dump()
+                _check_decay(study, arms[name])
             if name in arms:
                 searched.append(name)
     study = study.model_copy(update={"arms": arms, "title": study.title or study.name})
@@ -142,10 +143,21 @@ def _filled_in(study: Study, name: str) -> tuple[dict[str, object], list[Fault]]
     with collecting(faults, (*path, "method") if has_method else path, before):
         kind = arm_of(study, name).settings
         try:
-            return own | kind.model_validate(study.settings(name)).model_dump(), faults
+            settings = kind.model_validate(study.settings(name)).model_dump()
+            _check_decay(study, settings)
+            return own | settings, faults
         except ValidationError as error:
             faults += faults_of(error, kind, study.settings(name), path)
     return {}, faults
+
+
+def _check_decay(study: Study, settings: Mapping[str, object]) -> None:
+    """Refuses an arm that is its weight decay, as L2 is, where the recipe's optimiser has none."""
+    decay = settings.get("weight_decay")
+    try:
+        study.training.check_decay(decay if isinstance(decay, float) else 0.0)
+    except ValueError as error:
+        raise InputError(f"weight_decay = {shown(decay)}: {error}") from error
 
 
 def check_claims(claims: Sequence[Claim], rows: Mapping[str, Declared]) -> None:
