@@ -196,6 +196,12 @@ def placed(points):
     return points.confidence.cumsum()
 
 
+@metric("greedy", better="lower")
+def greedy(points):
+    points.p[:] = 1
+    return points.p[:, 0]
+
+
 @network("random-start")
 def random_start(shape, classes):
     import random
@@ -231,6 +237,12 @@ def test_metrics_and_networks_that_break_a_rule_are_told_which(broken):
     assert [c.rule for c in check_metric(METRICS["placed"]) if c.says] == ["no matter the order"]
     assert "a number for each point" in [c.rule for c in check_metric(METRICS["one"]) if c.says]
     assert [c.rule for c in check_network("random-start") if c.says] == ["the same weights for a seed"]
+
+
+def test_what_breaks_several_rules_is_told_once(broken):
+    greedy = [checked.says for checked in check_metric(METRICS["greedy"])]
+    assert "read-only" in greedy[0]
+    assert greedy[1:] == ["the same"] * 2
 
 
 # ASHA
