@@ -27,6 +27,7 @@ from pilotstudy.storage import absolute, place
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import counts, with_budget
 from pilotstudy.study.faults import Places
+from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.statements import Row, Statement
 from pilotstudy.study.toml import toml_text
@@ -59,7 +60,8 @@ class Study:
         with _wrong_values():
             if not isinstance(content, Mapping):
                 raise InputError(f"a study is a dict, not a {type(content).__name__}")
-            return cls(reading.complete_study(dict(content), Path(f"{name}.toml"), Places("study")))
+            path = Path(f"{check_run_name(name, 'name')}.toml")
+            return cls(reading.complete_study(dict(content), path, Places("study")))
 
     @property
     def name(self) -> str:
@@ -95,11 +97,11 @@ class Study:
         """
         from pilotstudy.schedule.conduct import start
 
-        if seeds is not None and seeds < 1:
-            raise WrongStudyError(f"seeds = {seeds}: give 1 or more")
+        if time_budget is not None and not (isinstance(time_budget, int | float) and time_budget >= 0):
+            raise InputError(f"time_budget = {time_budget!r}: expected seconds, 0 or more")
         study = with_budget(self.content, seeds, trials)
         engine = _engine(study, backend, address)
-        run = folder.Run.named(name or study.name, place(runs_dir))
+        run = folder.Run.named(check_run_name(study.name if name is None else name, "name"), place(runs_dir))
         data_dir = data_dir or os.environ.get("PILOTSTUDY_DATA")
         location = Location(absolute(Path(data_dir)) if data_dir else None, address)
         with _silence(quiet):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pilotstudy
-from pilotstudy.errors import InputError, PilotstudyError
+from pilotstudy.errors import InputError
 from tests.support.made_run import made
 from tests.support.pictures import parquet_folder
 from tests.support.places import ROOT
@@ -143,12 +143,28 @@ def test_how_it_is_run_is_checked(folder):
     for options, told in (
         ({"backend": "raya"}, "did you mean 'ray'"),
         ({"name": "../x"}, "a name is that of a folder"),
-        ({"seeds": 0}, "seeds = 0"),
+        ({"name": ""}, "a name cannot be empty"),
+        ({"name": 3}, "a name is a text"),
+        ({"seeds": 0}, "seeds = 0: expected a whole number from 1 to 10,000"),
+        ({"seeds": 10_001}, "seeds = 10001"),
+        ({"seeds": "3"}, "seeds = '3'"),
+        ({"seeds": True}, "seeds = True"),
         ({"trials": 3}, r"no \[search\]"),
+        ({"trials": -1}, "trials = -1: expected a whole number from 0 to 1,000,000"),
+        ({"trials": 2.5}, "trials = 2.5"),
+        ({"time_budget": -1}, "time_budget = -1"),
         ({"address": "auto"}, "give one of them"),
     ):
-        with pytest.raises(PilotstudyError, match=told):
-            study.run(**options, runs_dir=folder / "runs", quiet=True)
+        with pytest.raises(InputError, match=told):
+            study.run(**options, runs_dir=folder / "none", quiet=True)
+    assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", 3])
+def test_names_of_studies_are_those_of_folders(folder, name):
+    unnamed = {key: value for key, value in content(folder / "own").items() if key != "name"}
+    with pytest.raises(InputError, match="name"):
+        pilotstudy.Study.from_dict(unnamed, name)
 
 
 NOTEBOOK = """

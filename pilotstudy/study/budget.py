@@ -7,9 +7,10 @@ from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
 from pilotstudy.errors import InputError
+from pilotstudy.study.faults import shown
 from pilotstudy.study.recipe import PREFIX, with_recipe
 from pilotstudy.study.rows import arm_of, declared_rows
-from pilotstudy.study.spec import Study, Trial
+from pilotstudy.study.spec import MOST, MOST_TRIALS, Study, Trial
 from pilotstudy.study.statements import ENSEMBLE, Row
 
 Phase = Literal["arms", "search", "confirm"]
@@ -87,12 +88,19 @@ def counts(study: Study) -> dict[Phase, int]:
 def with_budget(study: Study, seeds: int | None = None, trials: int | None = None) -> Study:
     """The study with another number of seeds, or of search trials in all."""
     if seeds is not None:
+        _check_number("seeds", seeds, 1, MOST)
         study = study.model_copy(update={"seeds": tuple(range(seeds))})
     if trials is not None:
+        _check_number("trials", trials, 0, MOST_TRIALS)
         if study.search is None:
-            raise InputError(f"study {study.name} has no [search] section, so --trials has nothing to do")
+            raise InputError(f"study {study.name} has no [search] section, so trials = {trials} has nothing to do")
         study = study.model_copy(update={"search": study.search.model_copy(update={"trials": trials})})
     return study
+
+
+def _check_number(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError(f"{name} = {shown(value)}: expected a whole number from {least} to {most:,}")
 
 
 def confirm_seeds(study: Study) -> list[int]:
