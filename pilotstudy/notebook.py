@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import quote
 
 from pilotstudy import console, extensions
@@ -52,7 +52,8 @@ class Study:
     def load(cls, study: "str | Path", changes: Mapping[str, object] | None = None) -> "Study":
         """`changes`: dotted keys and their values, such as {"training.epochs": 2}."""
         with _wrong_values():
-            return cls(reading.read_study(str(study), changes))
+            said = {key: f"changes {key}" for key in changes or ()}
+            return cls(reading.read_study(str(study), changes, said))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, object], name: str = "study") -> "Study":
@@ -153,6 +154,7 @@ class Run(Results):
         """Every row with its spread and interval, the best marked only where it is really the best."""
         from pilotstudy.report.table import build_table
 
+        _check_at(at)
         names = _metrics(metrics)
         return ShownTable(build_table(self._evidence, like_paper=like_paper, metrics=names, at=at, scaled=scaled))
 
@@ -177,6 +179,7 @@ class Run(Results):
         """Every row against one, by default the reference: differences, intervals and corrected p-values."""
         from pilotstudy.evidence.compare import compare_rows, reference_row
 
+        _check_at(at)
         evidence = self._evidence
         row = Row.parse(against, evidence.known) if against else reference_row(evidence)
         found = compare_rows(evidence, row, _metrics(metrics), at=at, scaled=scaled)
@@ -186,6 +189,7 @@ class Run(Results):
         """The paper's ensemble, of all baselines, and one of the seeds of every arm."""
         from pilotstudy.evidence.ensembles import ensemble_figures
 
+        _check_at(at)
         return shown.shown_ensembles(ensemble_figures(self._evidence, at))
 
     def dashboard(self, output: "str | Path | None" = None) -> "Page":
@@ -249,7 +253,14 @@ def _silence(quiet: bool) -> Iterator[None]:
         console.quiet = before
 
 
+def _check_at(at: str) -> None:
+    if at not in get_args(At):
+        raise InputError(f"at = {at!r}: it is one of {', '.join(get_args(At))}")
+
+
 def _metrics(given: Sequence[str] | None) -> list[str]:
+    if isinstance(given, str):
+        raise InputError(f"metrics = {given!r}: give a list, [{given!r}]")
     for name in given or ():
         if name not in resampled_metrics():
             raise InputError(f"metric {name!r}: {nearest(name, resampled_metrics())}")

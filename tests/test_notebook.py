@@ -167,6 +167,21 @@ def test_names_of_studies_are_those_of_folders(folder, name):
         pilotstudy.Study.from_dict(unnamed, name)
 
 
+def test_what_is_asked_of_a_run_is_checked(ran):
+    for ask in ran.table, ran.compare, ran.ensembles:
+        with pytest.raises(InputError, match="at = 'x': it is one of last, best"):
+            ask(at="x")
+    with pytest.raises(InputError, match=r"give a list, \['nll'\]"):
+        ran.table("nll")
+
+
+def test_advice_in_python_is_not_about_options_of_commands(folder):
+    with pytest.raises(InputError, match=r"^changes training.epoch: unknown key"):
+        pilotstudy.Study.load("quickstart", {"training.epoch": 3})
+    made(folder / "claimless", points=20, most=1, claims=[])
+    assert repr(pilotstudy.load(folder / "claimless").claims()) == "the study states no claims"
+
+
 NOTEBOOK = """
 import sys
 import pilotstudy

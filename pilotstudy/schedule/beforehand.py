@@ -46,6 +46,11 @@ def check_same_recipe(run: Run, study: Study) -> None:
     texts = {used.name: used.text for used in before.uses}
     if edited := [used.name for used in study.uses if texts.get(used.name, used.text) != used.text]:
         message(f"{', '.join(edited)} is another than before: trials that need what changed are trained again")
+    if dropped := [arm for arm in before.arms if arm not in study.arms]:
+        message(
+            f"run {run.name!r} has earlier rows that are not part of the study as it is now: {', '.join(dropped)}; "
+            "nothing is deleted"
+        )
     changes = list(_changes(before, study))
     if changes:
         key, old, new = changes[0]

@@ -65,6 +65,15 @@ def test_more_of_the_same_goes_into_the_same_run(tmp_path, changes):
     check_same_recipe(Run(tmp_path / "nothing there"), study(**changes))
 
 
+def test_rows_that_a_study_has_no_more_are_told(tmp_path, capsys):
+    run = frozen(tmp_path)
+    check_same_recipe(run, study())
+    assert capsys.readouterr().err == ""
+    check_same_recipe(run, study(arms={"vanilla": {}}))
+    told = "run 'run' has earlier rows that are not part of the study as it is now: pilot-a-aug; nothing is deleted\n"
+    assert capsys.readouterr().err == told
+
+
 class Odd(nn.Module):
     def __init__(self, kind: str, inputs: int, classes: int):
         super().__init__()
