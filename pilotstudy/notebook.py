@@ -275,7 +275,7 @@ def _engine(study: spec.Study, backend: str, address: str | None) -> "Engine":
             raise InputError("backend 'inline' trains in this process, and `address` is a cluster's: give one of them")
         return inline_engine
     if backend != "ray":
-        raise InputError(f"backend {backend!r}: {nearest(backend, list(BACKENDS))}")
+        raise InputError(f"backend {backend!r}: {nearest(str(backend), list(BACKENDS))}")
     here = _declared_here(study)
     if here:
         raise InputError(

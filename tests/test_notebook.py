@@ -123,7 +123,7 @@ def test_files_beside_the_notebook(folder, monkeypatch):
 def test_what_is_wrong_with_a_study_is_a_value_error_of_one_line(changes, told):
     with pytest.raises(ValueError, match=r"study|uses") as caught:
         pilotstudy.Study.from_dict(content(Path("own"), **changes))
-    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, pilotstudy.InputError)
     assert told in str(caught.value)
     assert caught.value._render_traceback_() == [f"WrongStudyError: {caught.value}"]  # all that IPython shows
 
@@ -142,6 +142,7 @@ def test_how_it_is_run_is_checked(folder):
     study = pilotstudy.Study.from_dict(content(folder / "own"))
     for options, told in (
         ({"backend": "raya"}, "did you mean 'ray'"),
+        ({"backend": None}, "backend None: known are inline, ray"),
         ({"name": "../x"}, "a name is that of a folder"),
         ({"name": ""}, "a name cannot be empty"),
         ({"name": 3}, "a name is a text"),

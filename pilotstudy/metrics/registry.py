@@ -57,6 +57,8 @@ class Metric:
             )
         if self.objective and self.better == "neither":
             raise InputError(f"metric {self.name!r} cannot be an objective: neither more nor less of it is better")
+        if not self.bounds[0] < self.bounds[1]:
+            raise InputError(f"metric {self.name!r}: bounds = {self.bounds!r}: the first must be less than the second")
         object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))
         object.__setattr__(self, "short", self.short or self.name)
         object.__setattr__(self, "heading", self.heading or self.short)
@@ -199,7 +201,8 @@ def metric(
 ) -> Callable[[Callable[[Points], Array]], Callable[[Points], Array]]:
     """Declares a metric: put it before a function of `Points` that gives a value for each of them, [n].
 
-    The figure is their mean, so it has intervals; tables, claims and pages have it then, for old runs too.
+    The figure is their mean, so it has intervals; tables, claims and pages have it then, for old runs too. All metrics
+    share the points, which cannot be written to.
     `headline`: shown wherever no other metrics are asked for. `every_epoch`: also reported while training.
     `objective`: a search may be asked to improve it. `bounds`: what an interval cannot leave.
     """

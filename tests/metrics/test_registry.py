@@ -157,6 +157,12 @@ def test_which_way_is_better_is_one_of_three(better):
     assert "odd" not in METRICS
 
 
+def test_bounds_are_in_order():
+    with pytest.raises(InputError, match="metric 'odd': bounds = "):
+        registry.metric("odd", better="lower", bounds=(1, 0))(top2_error)
+    assert "odd" not in METRICS
+
+
 ARRAYS = {
     **{name: lambda points, name=name: getattr(points, name) for name in ("log_p", "labels", "p", "confidence")},
     **{name: lambda points, name=name: getattr(points, name) for name in ("correct", "risk")},
