@@ -69,6 +69,12 @@ class DivergedError(PilotstudyError):
         self.epoch = epoch
 
 
+class AllDivergedError(PilotstudyError):
+    """A run of which no trial came to an end."""
+
+    exit_code = 4
+
+
 class CheckpointError(PilotstudyError):
     """A checkpoint that is damaged or belongs to another trial."""
 
@@ -103,12 +109,14 @@ MOST = 100  # letters of a word that are compared, and names that are listed
 
 
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """A question or a list, to end a sentence of an error message with."""
+    """A question or a list, to end a sentence of an error message with; a section in common makes no names near."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:MOST], known, 1, cutoff=0.5)
+    section = word[: word.rfind(".") + 1]
+    by_ending = {name.removeprefix(section): name for name in known}
+    near = get_close_matches(word.removeprefix(section)[:MOST], by_ending, 1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {by_ending[near[0]]!r}?"
     return f"known are {', '.join(known[:MOST])}{', ..' if len(known) > MOST else '.'}"
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import quote
 
 from pilotstudy import console, extensions
@@ -27,6 +27,7 @@ from pilotstudy.storage import absolute, place
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import counts, with_budget
 from pilotstudy.study.faults import Places
+from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.statements import Row, Statement
 from pilotstudy.study.toml import toml_text
@@ -51,7 +52,8 @@ class Study:
     def load(cls, study: "str | Path", changes: Mapping[str, object] | None = None) -> "Study":
         """`changes`: dotted keys and their values, such as {"training.epochs": 2}."""
         with _wrong_values():
-            return cls(reading.read_study(str(study), changes))
+            said = {key: f"changes {key}" for key in changes or ()}
+            return cls(reading.read_study(str(study), changes, said))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, object], name: str = "study") -> "Study":
@@ -59,7 +61,8 @@ class Study:
         with _wrong_values():
             if not isinstance(content, Mapping):
                 raise InputError(f"a study is a dict, not a {type(content).__name__}")
-            return cls(reading.complete_study(dict(content), Path(f"{name}.toml"), Places("study")))
+            path = Path(f"{check_run_name(name, 'name')}.toml")
+            return cls(reading.complete_study(dict(content), path, Places("study")))
 
     @property
     def name(self) -> str:
@@ -95,11 +98,11 @@ class Study:
         """
         from pilotstudy.schedule.conduct import start
 
-        if seeds is not None and seeds < 1:
-            raise WrongStudyError(f"seeds = {seeds}: give 1 or more")
+        if time_budget is not None and not (isinstance(time_budget, int | float) and time_budget >= 0):
+            raise InputError(f"time_budget = {time_budget!r}: expected seconds, 0 or more")
         study = with_budget(self.content, seeds, trials)
         engine = _engine(study, backend, address)
-        run = folder.Run.named(name or study.name, place(runs_dir))
+        run = folder.Run.named(check_run_name(study.name if name is None else name, "name"), place(runs_dir))
         data_dir = data_dir or os.environ.get("PILOTSTUDY_DATA")
         location = Location(absolute(Path(data_dir)) if data_dir else None, address)
         with _silence(quiet):
@@ -151,6 +154,7 @@ class Run(Results):
         """Every row with its spread and interval, the best marked only where it is really the best."""
         from pilotstudy.report.table import build_table
 
+        _check_at(at)
         names = _metrics(metrics)
         return ShownTable(build_table(self._evidence, like_paper=like_paper, metrics=names, at=at, scaled=scaled))
 
@@ -175,6 +179,7 @@ class Run(Results):
         """Every row against one, by default the reference: differences, intervals and corrected p-values."""
         from pilotstudy.evidence.compare import compare_rows, reference_row
 
+        _check_at(at)
         evidence = self._evidence
         row = Row.parse(against, evidence.known) if against else reference_row(evidence)
         found = compare_rows(evidence, row, _metrics(metrics), at=at, scaled=scaled)
@@ -184,6 +189,7 @@ class Run(Results):
         """The paper's ensemble, of all baselines, and one of the seeds of every arm."""
         from pilotstudy.evidence.ensembles import ensemble_figures
 
+        _check_at(at)
         return shown.shown_ensembles(ensemble_figures(self._evidence, at))
 
     def dashboard(self, output: "str | Path | None" = None) -> "Page":
@@ -247,7 +253,14 @@ def _silence(quiet: bool) -> Iterator[None]:
         console.quiet = before
 
 
+def _check_at(at: str) -> None:
+    if at not in get_args(At):
+        raise InputError(f"at = {at!r}: it is one of {', '.join(get_args(At))}")
+
+
 def _metrics(given: Sequence[str] | None) -> list[str]:
+    if isinstance(given, str):
+        raise InputError(f"metrics = {given!r}: give a list, [{given!r}]")
     for name in given or ():
         if name not in resampled_metrics():
             raise InputError(f"metric {name!r}: {nearest(name, resampled_metrics())}")
@@ -262,7 +275,7 @@ def _engine(study: spec.Study, backend: str, address: str | None) -> "Engine":
             raise InputError("backend 'inline' trains in this process, and `address` is a cluster's: give one of them")
         return inline_engine
     if backend != "ray":
-        raise InputError(f"backend {backend!r}: {nearest(backend, list(BACKENDS))}")
+        raise InputError(f"backend {backend!r}: {nearest(str(backend), list(BACKENDS))}")
     here = _declared_here(study)
     if here:
         raise InputError(

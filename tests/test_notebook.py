@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pilotstudy
-from pilotstudy.errors import InputError, PilotstudyError
+from pilotstudy.errors import InputError
 from tests.support.made_run import made
 from tests.support.pictures import parquet_folder
 from tests.support.places import ROOT
@@ -123,7 +123,7 @@ def test_files_beside_the_notebook(folder, monkeypatch):
 def test_what_is_wrong_with_a_study_is_a_value_error_of_one_line(changes, told):
     with pytest.raises(ValueError, match=r"study|uses") as caught:
         pilotstudy.Study.from_dict(content(Path("own"), **changes))
-    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, pilotstudy.InputError)
     assert told in str(caught.value)
     assert caught.value._render_traceback_() == [f"WrongStudyError: {caught.value}"]  # all that IPython shows
 
@@ -142,13 +142,45 @@ def test_how_it_is_run_is_checked(folder):
     study = pilotstudy.Study.from_dict(content(folder / "own"))
     for options, told in (
         ({"backend": "raya"}, "did you mean 'ray'"),
+        ({"backend": None}, "backend None: known are inline, ray"),
         ({"name": "../x"}, "a name is that of a folder"),
-        ({"seeds": 0}, "seeds = 0"),
+        ({"name": ""}, "a name cannot be empty"),
+        ({"name": 3}, "a name is a text"),
+        ({"seeds": 0}, "seeds = 0: expected a whole number from 1 to 10,000"),
+        ({"seeds": 10_001}, "seeds = 10001"),
+        ({"seeds": "3"}, "seeds = '3'"),
+        ({"seeds": True}, "seeds = True"),
         ({"trials": 3}, r"no \[search\]"),
+        ({"trials": -1}, "trials = -1: expected a whole number from 0 to 1,000,000"),
+        ({"trials": 2.5}, "trials = 2.5"),
+        ({"time_budget": -1}, "time_budget = -1"),
         ({"address": "auto"}, "give one of them"),
     ):
-        with pytest.raises(PilotstudyError, match=told):
-            study.run(**options, runs_dir=folder / "runs", quiet=True)
+        with pytest.raises(InputError, match=told):
+            study.run(**options, runs_dir=folder / "none", quiet=True)
+    assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", 3])
+def test_names_of_studies_are_those_of_folders(folder, name):
+    unnamed = {key: value for key, value in content(folder / "own").items() if key != "name"}
+    with pytest.raises(InputError, match="name"):
+        pilotstudy.Study.from_dict(unnamed, name)
+
+
+def test_what_is_asked_of_a_run_is_checked(ran):
+    for ask in ran.table, ran.compare, ran.ensembles:
+        with pytest.raises(InputError, match="at = 'x': it is one of last, best"):
+            ask(at="x")
+    with pytest.raises(InputError, match=r"give a list, \['nll'\]"):
+        ran.table("nll")
+
+
+def test_advice_in_python_is_not_about_options_of_commands(folder):
+    with pytest.raises(InputError, match=r"^changes training.epoch: unknown key"):
+        pilotstudy.Study.load("quickstart", {"training.epoch": 3})
+    made(folder / "claimless", points=20, most=1, claims=[])
+    assert repr(pilotstudy.load(folder / "claimless").claims()) == "the study states no claims"
 
 
 NOTEBOOK = """

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T", bound="Callable[..., Regulariser]")
 
+NAME = r"[a-z0-9][a-z0-9_.-]{0,63}"
 RESERVED = ("ensemble", "others", "baselines", "sampling", "training")  # rows, groups and sections of these names
 ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups")
 
@@ -64,6 +65,7 @@ def arm(
         if not (isinstance(kind, type) and issubclass(kind, Settings)):
             raise InputError(f"arm {name!r}: its settings must be a subclass of pilotstudy.Settings")
         _check(name, kind, space or {}, source)
+        _check_group(name, group)
         is_class = isinstance(made, type)
         _arms[name] = Arm(
             name=name,
@@ -87,10 +89,14 @@ def arm(
 
 
 def _check(name: str, settings: type[Settings], space: Space, source: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,63}", name) or name in RESERVED:
+    if not re.fullmatch(NAME, name) or name in RESERVED:
         raise InputError(
             f"arm {name!r}: a name has lower-case letters, digits and dashes, and is none of {', '.join(RESERVED)}"
         )
+    if not source.startswith(f"{arms.__name__}."):
+        _orders()  # so that their names are known
+    if name in {each.group for each in _arms.values()}:
+        raise InputError(f"arm {name!r} has the name of a group of arms: choose another name")
     if name in _arms and _arms[name].source != source:
         raise InputError(f"there is an arm {name!r} already, of {_arms[name].source}: choose another name")
     for setting in space:
@@ -102,6 +108,15 @@ def _check(name: str, settings: type[Settings], space: Space, source: str) -> No
     for reserved in ("method", "label"):
         if reserved in settings.model_fields:
             raise InputError(f"arm {name!r}: {reserved!r} cannot be a setting: study files have another use for it")
+
+
+def _check_group(name: str, group: str) -> None:
+    """Claims name groups, arms and what is reserved in the same place, so that each name is one of them."""
+    if group and (not re.fullmatch(NAME, group) or group in (*RESERVED, name, *_arms)):
+        raise InputError(
+            f"arm {name!r}: group = {group!r}: it has lower-case letters, digits and dashes, and is neither the name "
+            f"of an arm nor one of {', '.join(RESERVED)}"
+        )
 
 
 def _is_plain(annotation: object) -> bool:

@@ -102,6 +102,7 @@ def claims(
     as_json: Json = False,
 ) -> None:
     """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
+    from pilotstudy.console import message
     from pilotstudy.evidence.claims import judge_all
     from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
@@ -117,6 +118,8 @@ def claims(
     judged = judge_all(evidence, extra)
     text = claims_text(judged, reservations(evidence.run))
     print(json.dumps([claim.record() for claim in judged]) if as_json else text)
+    if not judged:
+        message("--claim 'nll: pilot-a-aug < vanilla' tries one")
 
 
 @app.command()

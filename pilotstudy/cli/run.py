@@ -233,9 +233,9 @@ def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
     """All runs."""
     from pilotstudy.report import plain
     from pilotstudy.runs.folder import Run
-    from pilotstudy.runs.status import overview
+    from pilotstudy.runs.status import listed
 
-    rows = [overview(run) for run in Run.all(runs_dir)]
+    rows = [listed(run) for run in Run.all(runs_dir)]
     print(json.dumps(rows) if as_json else plain.table(rows) or f"no runs in {runs_dir}")
 
 

@@ -55,7 +55,10 @@ class FrozenStudy:
 
     def parsed(self) -> Study:
         """The study; in format 1, what each trial is given stood in the options."""
-        study = with_units(Study.model_validate(self.study, strict=False, context=FROZEN))
+        try:
+            study = with_units(Study.model_validate(self.study, strict=False, context=FROZEN))
+        except ValidationError as error:
+            raise DataError(f"the study of this run is damaged: {first_problem(error)}") from error
         resources = {name: self.options[name] for name in Resources.model_fields if name in self.options}
         return study.model_copy(update={"resources": study.resources.changed(resources)}) if resources else study
 

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
+from pilotstudy.errors import NewerFormatError, PilotstudyError
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status, TrialRow
 from pilotstudy.runs.results import Results
@@ -30,6 +32,26 @@ def overview(run: Run) -> dict[str, str | int]:
         "network": study.network.name,
         "since": frozen.history[0].at,
     }
+
+
+def listed(run: Run) -> dict[str, str | int | None]:
+    """One line about a run, whatever has become of its files."""
+    try:
+        return {**overview(run)}
+    except NewerFormatError:
+        state = "of a newer pilotstudy"
+    except (PilotstudyError, OSError, ValueError, LookupError):
+        state = f"damaged: {_damaged_file(run).name}"
+    unknown = ("done", "trials", "failed", "data", "network", "since")
+    return {"run": run.name, "state": state, **dict.fromkeys(unknown)}
+
+
+def _damaged_file(run: Run) -> Path:
+    try:
+        run.study()
+    except (PilotstudyError, ValueError, LookupError):
+        return run.files.study
+    return run.files.trials
 
 
 def mixtures(trials: Iterable[TrialRow]) -> list[str]:

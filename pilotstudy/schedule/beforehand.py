@@ -47,6 +47,11 @@ def check_same_recipe(run: Run, study: Study) -> None:
     texts = {used.name: used.text for used in before.uses}
     if edited := [used.name for used in study.uses if texts.get(used.name, used.text) != used.text]:
         message(f"{', '.join(edited)} is another than before: trials that need what changed are trained again")
+    if dropped := [arm for arm in before.arms if arm not in study.arms]:
+        message(
+            f"run {run.name!r} has earlier rows that are not part of the study as it is now: {', '.join(dropped)}; "
+            "nothing is deleted"
+        )
     changes = list(_changes(before, study))
     if changes:
         key, old, new = changes[0]
@@ -144,12 +149,7 @@ def check_metrics(classes: int) -> None:
     )
     for name, metric in METRICS.items():
         if metric.source:
-            try:
-                value = metric.value(points)
-                metric.columns(points)
-            except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                raise InputError(f"metric {name!r} cannot be computed: {reason}") from error
+            value = metric.value(points)
             if not math.isfinite(value):
                 raise InputError(f"metric {name!r} gives {value} where it should give a number")
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pilotstudy.console import message
 from pilotstudy.data.dataset import DataSet, load_data
-from pilotstudy.errors import InterruptedRunError, NotDoneError, PilotstudyError
+from pilotstudy.errors import AllDivergedError, InterruptedRunError, NotDoneError, PilotstudyError
 from pilotstudy.runs.filling import fill_in
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status
@@ -62,7 +62,7 @@ def start(
             _run_all(director, data, engine, quiet, limits or Limits())
         fill_in(run.files)
         gather_epochs(run.files, {item.key for item in director.items if item.status.final})
-        reused = sum(item.reused for item in director.items)
+        reused = director.number_from_earlier()
         if reused:
             message(f"{reused} of {director.total} trials were there already and were not repeated")
         for said in mixtures(Results(run.files).rows()):
@@ -107,3 +107,9 @@ def _check(director: Director, run: Run) -> None:
             f"{len(failed)} of {director.total} trials failed, the first ({first.name}) with: {first.error}; "
             f"`pilotstudy status {run.name} --errors` shows all, `pilotstudy resume {run.name}` tries them again"
         )
+    diverged = sum(item.status is Status.DIVERGED for item in director.items)
+    if diverged:
+        told = f"{diverged} of {len(director.items)} trials diverged: their losses were not finite"
+        if diverged == len(director.items):
+            raise AllDivergedError(f"{told}; lower the learning rate")
+        message(told)

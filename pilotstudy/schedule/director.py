@@ -39,6 +39,7 @@ class Director:
         self.tally: dict[Phase, Counter[Status]] = {phase: Counter() for phase in PHASES}  # how many have each status
         self.done = 0  # items that have ended
         self._best: dict[str, Item] = {}
+        self._ended_now: set[str] = set()  # keys of trials that ran in this start
         self.total = sum(counts(study).values())
         search = study.search
         self.searched = counts(study)["search"]  # how many trials the search has
@@ -200,6 +201,7 @@ class Director:
         first = self.running.pop(key, None)
         if first is None:
             return
+        self._ended_now.add(key)
         ending = self._ending(result, first.retries)
         if ending.status.final:
             self._endings[key] = ending
@@ -263,6 +265,10 @@ class Director:
     def best(self, arm: str) -> Item | None:
         """The item with the lowest validation NLL of an arm so far, for the screen."""
         return self._best.get(arm)
+
+    def number_from_earlier(self) -> int:
+        """How many items were served by trials of earlier starts."""
+        return sum(item.reused and item.key not in self._ended_now for item in self.items)
 
     def save_soon(self) -> None:
         """Writes the table of all trials in the background, every few seconds however often this is called."""

@@ -1,16 +1,17 @@
 """The arithmetic of a study: its phases, trials, seeds and rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
 from pilotstudy.errors import InputError
+from pilotstudy.study.faults import shown
 from pilotstudy.study.recipe import PREFIX, with_recipe
-from pilotstudy.study.rows import arm_of, declared_rows
-from pilotstudy.study.spec import Study, Trial
-from pilotstudy.study.statements import ENSEMBLE, Row
+from pilotstudy.study.rows import arm_of, declared_rows, known_rows
+from pilotstudy.study.spec import MOST, MOST_TRIALS, Claim, Study, Trial
+from pilotstudy.study.statements import ENSEMBLE, Row, Statement
 
 Phase = Literal["arms", "search", "confirm"]
 PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
@@ -87,12 +88,19 @@ def counts(study: Study) -> dict[Phase, int]:
 def with_budget(study: Study, seeds: int | None = None, trials: int | None = None) -> Study:
     """The study with another number of seeds, or of search trials in all."""
     if seeds is not None:
+        _check_number("seeds", seeds, 1, MOST)
         study = study.model_copy(update={"seeds": tuple(range(seeds))})
     if trials is not None:
+        _check_number("trials", trials, 0, MOST_TRIALS)
         if study.search is None:
-            raise InputError(f"study {study.name} has no [search] section, so --trials has nothing to do")
+            raise InputError(f"study {study.name} has no [search] section, so trials = {trials} has nothing to do")
         study = study.model_copy(update={"search": study.search.model_copy(update={"trials": trials})})
     return study
+
+
+def _check_number(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError(f"{name} = {shown(value)}: expected a whole number from {least} to {most:,}")
 
 
 def confirm_seeds(study: Study) -> list[int]:
@@ -129,3 +137,17 @@ def planned_rows(study: Study, arms: Mapping[str, Declared] | None = None) -> li
         searched = [arms[arm] for arm in study.search.arms]
         rows += [Row(arm.name, mode, "confirm", arm) for arm in searched for mode in arm.modes]
     return rows
+
+
+def claims_without_rows(study: Study) -> list[Claim]:
+    """The claims that name rows, or a group of them, which the study has not, whatever its number of trials."""
+    planned = planned_rows(with_budget(study, trials=1) if study.search else study)
+    known = known_rows(study)
+    lacking = []
+    for claim in study.claims:
+        statement = Statement.parse(claim.holds, known)
+        rows = [replace(row, mode="point") if row.mode == "seeds" else row for _, row in statement.terms]
+        opponents = statement.group.members(planned, rows[0]) if statement.group else rows
+        if not opponents or any(row not in planned for row in rows):
+            lacking.append(claim)
+    return lacking

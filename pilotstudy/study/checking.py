@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pilotstudy import extensions
 from pilotstudy.arms.arm import Declared
-from pilotstudy.arms.catalogue import RESERVED, arm_named
+from pilotstudy.arms.catalogue import RESERVED, all_arms, arm_named
 from pilotstudy.errors import InputError
 from pilotstudy.study.explaining import faults_of
 from pilotstudy.study.faults import TOO_DEEP, Fault, Places, collecting, odd_values, refuse, shown
@@ -15,7 +15,7 @@ from pilotstudy.study.naming import wrong_name
 from pilotstudy.study.rows import arm_of, known_rows
 from pilotstudy.study.space import check_space
 from pilotstudy.study.spec import OF_ROWS, Claim, Study
-from pilotstudy.study.statements import Statement
+from pilotstudy.study.statements import Statement, group_names
 
 # What stands in for sections that are wrong, so that the others can be looked at, too.
 INSTEAD: dict[str, dict[str, object]] = {
@@ -113,12 +113,24 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         if len(set(searched)) < len(searched):
             faults.append(Fault(("search", "arms"), f"search.arms = {shown(study.search.arms)}: each arm once"))
         faults += check_space(study, list(dict.fromkeys(searched)))
+    faults += _repeated_labels(study)
     rows = known_rows(study)
     for number, claim in enumerate(study.claims):
         if not any(name in claim.holds for name in wrong_arms):
             with collecting(faults, ("claims", number, "holds"), f"claims.{number}.holds = {shown(claim.holds)}: "):
                 Statement.parse(claim.holds, rows)
     return study, faults
+
+
+def _repeated_labels(study: Study) -> list[Fault]:
+    """Rows that a table could not tell apart."""
+    faults, rows = [], dict[str, str]()
+    for name in study.arms:
+        label = arm_of(study, name).label
+        if (first := rows.setdefault(label, name)) != name:
+            told = f"arms.{name}.label = {shown(label)}: it is the label of {first}, too: give it another"
+            faults.append(Fault(("arms", name, "label"), told))
+    return faults
 
 
 def _filled_in(study: Study, name: str) -> tuple[dict[str, object], list[Fault]]:
@@ -175,3 +187,5 @@ def check_row_name(name: str) -> None:
         raise InputError(
             f"arms.{shown(name)}: a name has letters, digits, dashes and dots, and is none of {', '.join(RESERVED)}"
         )
+    if name in group_names(all_arms()):
+        raise InputError(f"arms.{shown(name)} has the name of a group of arms: call it otherwise")

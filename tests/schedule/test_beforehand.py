@@ -69,6 +69,15 @@ def test_more_of_the_same_goes_into_the_same_run(tmp_path, changes):
     check_same_recipe(Run(tmp_path / "nothing there"), study(**changes))
 
 
+def test_rows_that_a_study_has_no_more_are_told(tmp_path, capsys):
+    run = frozen(tmp_path)
+    check_same_recipe(run, study())
+    assert capsys.readouterr().err == ""
+    check_same_recipe(run, study(arms={"vanilla": {}}))
+    told = "run 'run' has earlier rows that are not part of the study as it is now: pilot-a-aug; nothing is deleted\n"
+    assert capsys.readouterr().err == told
+
+
 class Odd(nn.Module):
     def __init__(self, kind: str, inputs: int, classes: int):
         super().__init__()
@@ -200,6 +209,12 @@ def placed(points):
     return points.confidence.cumsum()
 
 
+@metric("greedy", better="lower")
+def greedy(points):
+    points.p[:] = 1
+    return points.p[:, 0]
+
+
 @network("random-start")
 def random_start(shape, classes):
     import random
@@ -235,6 +250,12 @@ def test_metrics_and_networks_that_break_a_rule_are_told_which(broken):
     assert [c.rule for c in check_metric(METRICS["placed"]) if c.says] == ["no matter the order"]
     assert "a number for each point" in [c.rule for c in check_metric(METRICS["one"]) if c.says]
     assert [c.rule for c in check_network("random-start") if c.says] == ["the same weights for a seed"]
+
+
+def test_what_breaks_several_rules_is_told_once(broken):
+    greedy = [checked.says for checked in check_metric(METRICS["greedy"])]
+    assert "read-only" in greedy[0]
+    assert greedy[1:] == ["the same"] * 2
 
 
 # ASHA

@@ -110,6 +110,17 @@ holds = "nll: l2 < vanila"
             "[search]\narms = ['l2']\n[training]\noptimiser = 'rprop'",
             "line 7: search.arms: weight_decay = 4e-06: rprop has no weight decay",
         ),
+        ("vanilla = {}", "noise = { method = 'l2' }", "line 9: arms.'noise' has the name of a group of arms"),
+        (
+            "vanilla = {}",
+            "a = { method = 'l2', label = 'X' }\nb = { method = 'dropout', label = 'X' }",
+            "line 10: arms.b.label = 'X': it is the label of a, too",
+        ),
+        (
+            "vanilla = {}",
+            "vanilla = {}\nb = { method = 'l2', label = 'Vanilla' }",
+            "line 10: arms.b.label = 'Vanilla': it is the label of vanilla, too",
+        ),
         ("vanilla = {}", "vanilla = 3", "line 9: arms.vanilla = 3: expected a table"),
         (
             "vanilla = {}",

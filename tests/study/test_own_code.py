@@ -212,7 +212,9 @@ def test_a_space_is_the_arms_own_with_what_the_file_says():
     ("space", "says"),
     [
         ({"training.learning_rat": [0.1]}, "did you mean 'training.learning_rate'"),
-        ({"training.epochs": [3]}, "unknown name 'training.epochs'"),
+        ({"training.epochs": [3]}, "unknown name 'training.epochs': known are"),
+        ({"ligth": {"rate": [0.1]}}, "search.space.ligth: search.arms has no 'ligth': did you mean 'light'"),
+        ({"l2": {"weight_decay": [0.1]}}, "search.space.l2: search.arms has no 'l2': known are"),
         ({"rat": {"low": 0, "high": 1}}, "did you mean 'rate'"),
         ({"light": {"mask_rate": [0.1]}}, "unknown name 'mask_rate'|light has no setting 'mask_rate'"),
         ({"rate": {"low": 0.5, "high": 1.5}}, "light cannot have 1.5"),
