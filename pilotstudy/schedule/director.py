@@ -22,7 +22,8 @@ from pilotstudy.schedule.item import Ending, Item
 from pilotstudy.schedule.search import ArmSearch
 from pilotstudy.schedule.trial_table import TrialTable
 from pilotstudy.storage import Background
-from pilotstudy.study.budget import PHASES, Phase, confirm_seeds, counts, trial_with
+from pilotstudy.study.budget import PHASES, Budget, Phase, confirm_seeds, counts, trial_with
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.space import space_of, start_of
 from pilotstudy.study.spec import Study
 
@@ -30,17 +31,19 @@ from pilotstudy.study.spec import Study
 class Director:
     """The plan of a study, and how far it has come."""
 
-    def __init__(self, study: Study, run: Run, fingerprint: str):
-        self.study, self.run, self.fingerprint = study, run, fingerprint
+    def __init__(self, study: Study, run: Run, fingerprint: str, looks: Looks | None = None):
+        self.study, self.run, self.fingerprint, self.looks = study, run, fingerprint, looks
+        self.budget = Budget.of(study, looks)
+        self.counts = counts(study, looks)
         self.items: list[Item] = []
         self.running: dict[str, Item] = {}  # by key: the item whose trial is under way
         self._followers: dict[str, list[Item]] = {}  # by key: other items that the same trial will serve
         self.tally: dict[Phase, Counter[Status]] = {phase: Counter() for phase in PHASES}  # how many have each status
         self.done = 0  # items that have ended
         self._best: dict[str, Item] = {}
-        self.total = sum(counts(study).values())
+        self.total = sum(self.counts.values())
         search = study.search
-        self.each = counts(study)["search"] // len(search.arms) if search else 0
+        self.each = self.counts["search"] // len(search.arms) if search else 0
         self.searches: dict[str, ArmSearch] = {}
         if search and self.each:
             self.searches = {
@@ -88,7 +91,7 @@ class Director:
         fixed = [
             self._item("arms", arm, number, self.study.settings(arm), seed)
             for arm in self.study.arms
-            for number, seed in enumerate(self.study.seeds)
+            for number, seed in enumerate(self.study.seeds[: self.budget.trials_of(arm)["arms"]])
         ]
         self._learn_endings(fixed)
         yield from map(self._placed, fixed)
@@ -114,7 +117,7 @@ class Director:
             self._item("confirm", arm, number, winners[arm].settings, seed)
             for arm in self.searches
             if arm in winners
-            for number, seed in enumerate(confirm_seeds(self.study))
+            for number, seed in enumerate(confirm_seeds(self.study)[: self.budget.trials_of(arm)["confirm"]])
         ]
 
     def all_done(self) -> bool:

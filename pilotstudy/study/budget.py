@@ -6,6 +6,7 @@ from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
 from pilotstudy.errors import InputError
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.recipe import PREFIX, with_recipe
 from pilotstudy.study.rows import arm_of, declared_rows
 from pilotstudy.study.spec import Study, Trial
@@ -17,16 +18,20 @@ PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
 
 @dataclass(frozen=True)
 class Budget:
-    """What each arm is given: seeds, epochs, images, search trials and fresh seeds after the search."""
+    """What each arm is given: seeds, epochs, images, search trials and fresh seeds after the search.
+
+    `looks`: where seeds are added until the claims are decided; `seeds` and `confirm_seeds` are the most, then.
+    """
 
     seeds: int
     epochs: int | None  # None: nothing was trained, the predictions were imported
     train_size: int | None
     search_trials: Mapping[str, int]  # by searched arm
     confirm_seeds: int
+    looks: Looks | None = None
 
     @classmethod
-    def of(cls, study: Study) -> "Budget":
+    def of(cls, study: Study, looks: Looks | None = None) -> "Budget":
         searched = study.search.arms if study.search and study.search.trials else ()
         each = study.search.trials // len(searched) if study.search and searched else 0
         return cls(
@@ -35,19 +40,24 @@ class Budget:
             train_size=study.data.train_size,
             search_trials=dict.fromkeys(searched, each),
             confirm_seeds=study.search.confirm_seeds if study.search else 0,
+            looks=looks,
         )
 
     def trials_of(self, arm: str) -> dict[Phase, int]:
         """How many trials one arm has in each phase."""
         each = self.search_trials.get(arm, 0)
-        return {"arms": self.seeds, "search": each, "confirm": self.confirm_seeds if each else 0}
+        seeds, fresh = self.seeds, self.confirm_seeds
+        if self.looks:
+            seeds = self.looks.given["arms"].get(arm, seeds)
+            fresh = self.looks.given["confirm"].get(arm, fresh)
+        return {"arms": seeds, "search": each, "confirm": fresh if each else 0}
 
 
-def counts(study: Study) -> dict[Phase, int]:
+def counts(study: Study, looks: Looks | None = None) -> dict[Phase, int]:
     """How many trials each phase has."""
     if study.imported:
         return {"arms": sum(each.trials for each in study.imported), "search": 0, "confirm": 0}
-    budget = Budget.of(study)
+    budget = Budget.of(study, looks)
     of_arms = [budget.trials_of(arm) for arm in study.arms]
     return {phase: sum(of_arm[phase] for of_arm in of_arms) for phase in PHASES}
 
