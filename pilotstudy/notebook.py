@@ -167,11 +167,12 @@ class Run(Results):
     def claims(self, *more: str) -> Shown:
         """Which claims of the study hold; `more`: others, such as "nll: dropout < vanilla", as afterthoughts."""
         from pilotstudy.evidence.claims import judge_all
+        from pilotstudy.evidence.reservations import reservations
 
         for text in more:
             Statement.parse(text, self._evidence.known)
         extra = [spec.Claim(says=text, holds=text, only=()) for text in more]
-        return shown.shown_claims(judge_all(self._evidence, extra))
+        return shown.shown_claims(judge_all(self._evidence, extra), reservations(self._evidence.run))
 
     def compare(
         self,

@@ -104,8 +104,8 @@ const answerSection = (() => {
   }
   function claimList(parent, claims) {
     const reading =
-      "What the study stated, and what this run says of it. Left minus right of the statement with its 95 % " +
-      "interval; for a group, beside the row that is hardest to decide against.";
+      "What the study stated, and what this run says of it, corrected for all claims. Left minus right of the " +
+      "statement with its 95 % interval; for a group, beside the row that is hardest to decide against.";
     parent.append(
       h("h3", {}, "Claims"),
       h("p", { class: "reading" }, reading),
@@ -116,12 +116,13 @@ const answerSection = (() => {
   return {
     add() {
       const parent = section("answer", "The answer");
-      const { sentences, cards, claims } = page.data.answer;
+      const { sentences, cards, claims, notes } = page.data.answer;
       parent.append(...sentences.map((text) => h("p", { class: "lead" }, text)));
       parent.append(h("div", { class: "cards" }, ...cards.map(card)));
       if (!page.data.table.variants.last.length) return;
       forest(parent);
       if (claims.length) claimList(parent, claims);
+      parent.append(...notes.map((text) => h("p", { class: "quiet" }, text)));
     },
   };
 })();

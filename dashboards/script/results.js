@@ -16,12 +16,16 @@ const resultsSection = (() => {
   const rows = () => page.data.table.variants[state.variant];
 
   function ours({ name, column }) {
-    const near = (row) => row[`${name}_may_be_best`] && !row[`${name}_best`];
+    const sign = (row) => {
+      if (row[name] === null || row[`${name}_best`]) return "";
+      if (row[`${name}_leads`]) return " °";
+      return row[`${name}_may_be_best`] ? " ≈" : "";
+    };
     return {
       head: column,
       sort: (row) => row[name],
       best: (row) => row[`${name}_best`],
-      text: (row) => figureText(row, name) + (row[name] !== null && near(row) ? " ≈" : ""),
+      text: (row) => figureText(row, name) + sign(row),
       sub: (row) => intervalText(row, name),
     };
   }
@@ -32,17 +36,18 @@ const resultsSection = (() => {
   }
   function paper({ name }) {
     const difference = (row) => row[`${name}_difference`];
+    const signs = (row) => (row[`${name}_doubts`] ? " ?" : "") + (row[`${name}_remarks`] ? " †" : "");
     return {
       head: "paper",
       sort: (row) => row[`${name}_paper`],
-      text: (row) => row[`${name}_printed`] + (row[`${name}_doubts`] ? " ?" : ""),
+      text: (row) => row[`${name}_printed`] + signs(row),
       sub: (row) => (difference(row) > 0 ? "+" : "") + fixed(difference(row)),
     };
   }
   function columns() {
     const found = [
       { head: "row", left: true, text: (row) => row.label },
-      { head: "seeds", text: (row) => row.seeds || "", sort: (row) => row.seeds },
+      { head: "seeds", text: (row) => row.seeds || "", sort: (row) => row.seeds, sub: (row) => row.diverged_in_words },
     ];
     for (const metric of metrics.inTable()) {
       found.push(ours(metric));

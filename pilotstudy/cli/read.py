@@ -103,6 +103,7 @@ def claims(
 ) -> None:
     """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
     from pilotstudy.evidence.claims import judge_all
+    from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.report.plain import claims_text
     from pilotstudy.runs.folder import Run
@@ -114,7 +115,8 @@ def claims(
         Statement.parse(text, evidence.known)  # tells what is wrong with it
     extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
     judged = judge_all(evidence, extra)
-    print(json.dumps([claim.record() for claim in judged]) if as_json else claims_text(judged))
+    text = claims_text(judged, reservations(evidence.run))
+    print(json.dumps([claim.record() for claim in judged]) if as_json else text)
 
 
 @app.command()

@@ -1,12 +1,12 @@
 """What a run says of claims: holds, fails, undecided, each with its numbers, interval and budget."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
-from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.figures import Figures, diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
@@ -23,20 +23,23 @@ Stated = Literal["before", "after"]
 class Judged:
     """A claim and its verdict.
 
-    `holds`: the claim as a statement. `difference`: its left side less its right, for the opponent that is hardest to
-    decide against. `stated`: whether the claim was made before the run's first result was there.
+    `holds`: the claim as a statement. `verdict`: corrected for all claims of the study. `difference`: its left side
+    less its right, for the opponent that is hardest to decide against. `stated`: whether the claim was made before the
+    run's first result was there.
     """
 
     section: str
     says: str
     holds: str
     verdict: Verdict
+    uncorrected: Verdict  # if it were the only claim
     reason: str
     difference: float | None = None
     low: float | None = None
     high: float | None = None
-    p: float | None = None
+    p: float | None = None  # of the verdict; where a group fails, corrected for its opponents
     p_holm: float | None = None  # over all claims of the study
+    looks: int = 1  # by which p is multiplied already
     hardest: str = ""  # in a group: against whom
     opponents: int = 0
     seeds: int = 0
@@ -63,7 +66,8 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
             problems[place] = str(error)
     judgements = judge(evidence, statements)
     family = {place: judgement.p for place, judgement in judgements.items() if judgement.p is not None}
-    adjusted = dict(zip(family, intervals.holm(list(family.values())), strict=True))
+    of_study = {place: p for place, p in family.items() if place < len(evidence.study.claims)}
+    adjusted = corrected(family) | corrected(of_study)  # what is asked besides does not change the study's verdicts
     budget = Budget.of(evidence.study)
     return [
         Judged(
@@ -71,6 +75,7 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
             says=claim.says,
             holds=claim.holds,
             verdict="not tested",
+            uncorrected="not tested",
             reason=problems[place],
             stated=stated,
         )
@@ -78,6 +83,20 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
         else judgements[place].of_claim(claim, stated, adjusted.get(place), budget)
         for place, (claim, stated) in enumerate(claims)
     ]
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A p-value after Holm's correction, and for how many claims that was."""
+
+    p: float
+    claims: int
+
+
+def corrected(family: Mapping[int, float]) -> dict[int, Corrected]:
+    """Of the claims that can be tested."""
+    adjusted = zip(family, intervals.holm(list(family.values())), strict=True)
+    return {place: Corrected(p, len(family)) for place, p in adjusted}
 
 
 def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int, Judgement]":
@@ -94,6 +113,7 @@ class Judgement:
 
     def __init__(self, statement: Statement, figures: Figures, planned: Sequence[Row]):
         self.sign = -1 if statement.relation == "<" else 1
+        self.figures = figures
         self.rows = [row for _, row in statement.terms]
         self.estimates: dict[str, Estimate] = {}  # by opponent
         self.missing = [str(row) for row in self.rows if row not in figures.rows]
@@ -116,14 +136,23 @@ class Judgement:
         # Against each, how sure is it that the statement is true? The least sure decides.
         self.hardest = max(self.estimates, key=lambda opponent: self._doubt(self.estimates[opponent]), default="")
         self.shown = self.estimates.get(self.hardest)
-        self.p = self.shown.p if self.shown and self.shown.seeds > 1 else None
+        adjusted = intervals.holm([estimate.p for estimate in self.estimates.values()])
+        self.adjusted = dict(zip(self.estimates, adjusted, strict=True))
+
+    @property
+    def p(self) -> float | None:
+        """Of the verdict: it holds only against each opponent, so the least sure decides, and fails with any one."""
+        if self.shown is None or self.shown.seeds < 2:
+            return None
+        return self.adjusted[self.hardest] if self.shown.direction == -self.sign else self.shown.p
 
     def _doubt(self, estimate: Estimate) -> float:
         """From 0, surely true, to 2, surely false."""
         return estimate.p if estimate.value * self.sign > 0 else 2 - estimate.p
 
     @property
-    def verdict(self) -> Verdict:
+    def uncorrected(self) -> Verdict:
+        """The verdict if it were the only claim."""
         if self.missing:
             return "not tested"
         if any(estimate.seeds < 2 for estimate in self.estimates.values()):
@@ -131,40 +160,60 @@ class Judgement:
         if all(estimate.sign == self.sign for estimate in self.estimates.values()):
             # Against every one of them, so no correction is needed; but every one must be there.
             return "undecided" if self.absent else "holds"
-        adjusted = intervals.holm([estimate.p for estimate in self.estimates.values()])
-        pairs = zip(self.estimates.values(), adjusted, strict=True)
-        wrong = any(estimate.value * self.sign < 0 and p < 1 - intervals.LEVEL for estimate, p in pairs)
-        return "fails" if wrong else "undecided"
+        wrong = (name for name, estimate in self.estimates.items() if estimate.direction == -self.sign)
+        return "fails" if any(self.adjusted[name] < 1 - intervals.LEVEL for name in wrong) else "undecided"
 
-    @property
-    def reason(self) -> str:
+    def verdict(self, correction: Corrected | None) -> Verdict:
+        """Corrected for all claims."""
+        if self.uncorrected in ("holds", "fails") and correction and correction.p >= 1 - intervals.LEVEL:
+            return "undecided"
+        return self.uncorrected
+
+    def reason(self, correction: Corrected | None) -> str:
+        """Why it is not decided; empty where it is."""
         if self.missing:
             return f"the run has no {', no '.join(self.missing)}"
-        if self.verdict != "undecided" or self.shown is None:
+        if self.verdict(correction) != "undecided" or self.shown is None:
             return ""
+        if self.uncorrected != "undecided" and correction:
+            return f"{self.uncorrected} before correction for {correction.claims} claims"
         if self.absent and all(estimate.sign == self.sign for estimate in self.estimates.values()):
             return f"there is no result of {', '.join(self.absent)}"
         if self.shown.seeds < 2:
             return "one seed tells nothing of others"
+        if self.shown.is_barred:
+            return f"diverged seeds count against what looks better: {self._diverged()}"
+        if self.shown.is_within_floors:
+            return "it would be decided as it is, but not with each network's noise floor taken off"
         if self.shown.sign == -self.sign:
             many = len(self.estimates)
             return f"it fails beside {self.hardest} alone, but not after correction for {many} comparisons"
         needed = intervals.seeds_needed(self.shown)
-        return f"about {needed} seeds would decide it" if needed else "more seeds alone would not decide it"
+        return f"about {needed} would decide it" if needed else "more seeds alone would not decide it"
 
-    def of_claim(self, claim: Claim, stated: Stated, p_holm: float | None, budget: Budget) -> Judged:
+    def _diverged(self) -> str:
+        figures = self.figures
+        return ", ".join(
+            f"{row} {diverged_in_words(figures.diverged[row], figures.seeds(row))}"
+            for row in dict.fromkeys(self.rows)
+            if row in figures.diverged and row in figures.rows
+        )
+
+    def of_claim(self, claim: Claim, stated: Stated, correction: Corrected | None, budget: Budget) -> Judged:
         seeds = self.shown.seeds if self.shown else 0
         return Judged(
             section=claim.section,
             says=claim.says,
             holds=claim.holds,
-            verdict=self.verdict,
-            reason=self.reason,
+            verdict=self.verdict(correction),
+            uncorrected=self.uncorrected,
+            reason=self.reason(correction),
             difference=self.shown.value if self.shown else None,
             low=self.shown.low if self.shown else None,
             high=self.shown.high if self.shown else None,
             p=self.p,
-            p_holm=p_holm,
+            p_holm=correction.p if correction else None,
+            looks=self.shown.looks if self.shown else 1,
             hardest=self.hardest,
             opponents=len(self.estimates),
             seeds=seeds,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from pilotstudy.errors import InputError, nearest
-from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.figures import Figures, contrast
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
@@ -26,7 +26,8 @@ class Difference:
     p_holm: float  # corrected within the metric
     improvement: float | None
     seeds: int
-    seeds_needed: int | None
+    seeds_needed: int | None  # at least; None where it is decided, or seeds alone would not
+    seeds_needed_at_most: int | None
     says: str
 
     @classmethod
@@ -34,6 +35,7 @@ class Difference:
         cls, metric: str, estimate: Estimate, p_holm: float, points: int, ours: Sample, theirs: Sample
     ) -> "Difference":
         sign = METRICS[metric].sign
+        needed = intervals.seeds_needed(estimate) if estimate.sign == 0 else None
         return cls(
             difference=estimate.value,
             low=estimate.low,
@@ -42,7 +44,8 @@ class Difference:
             p_holm=p_holm,
             improvement=intervals.probability_of_improvement(ours.values, theirs.values, sign) if sign else None,
             seeds=estimate.seeds,
-            seeds_needed=intervals.seeds_needed(estimate) if estimate.sign == 0 else None,
+            seeds_needed=needed.low if needed else None,
+            seeds_needed_at_most=needed.high if needed else None,
             says=difference_in_words(metric, estimate, p_holm, points),
         )
 
@@ -152,8 +155,8 @@ def compare_runs(
 
 
 def run_difference(metric: str, row: Row, ours: Figures, theirs: Figures, *, paired: bool) -> Estimate | None:
-    samples = [(1.0, ours.samples[metric][row]), (-1.0, theirs.samples[metric][row])]
-    return intervals.contrast(samples, [row.phase, row.phase if paired else "another run"])
+    groups = [row.phase, row.phase if paired else "another run"]
+    return contrast(metric, [(1.0, ours, row), (-1.0, theirs, row)], groups)
 
 
 def same_trials(first: Study, second: Study, row: Row) -> bool:
@@ -174,8 +177,12 @@ def difference_in_words(metric: str, difference: Estimate, p_holm: float, points
         text = f"no difference can be seen at this size ({seeds}, {points:,} test images)"
         if difference.seeds == 1:
             return f"{text}; one seed tells nothing of others"
+        if difference.is_barred:
+            return "diverged seeds count against what looks better, so nothing can be said"
+        if difference.is_within_floors:
+            return "no difference beyond the noise floors can be seen at this size"
         needed = intervals.seeds_needed(difference)
-        more = f"about {needed} seeds would show one this large" if needed else "more seeds alone would not show one"
+        more = f"about {needed} would show one this large" if needed else "more seeds alone would not show one"
         return f"{text}; {more}"
     word = "higher" if difference.value > 0 else "lower"
     verdict = {1: " (better)", 0: "", -1: " (worse)"}[difference.sign * METRICS[metric].sign]

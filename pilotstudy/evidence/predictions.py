@@ -1,7 +1,7 @@
 """The stored test predictions of a run, by row and seed, and the ensembles made of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,18 @@ class TestPredictions:
     rows: Mapping[Row, BySeed]
     labels: Labels
     fingerprint: str  # of the data
-    floors: Mapping[str, Mapping[Row, float]]  # by metric: its noise floor, mean over seeds
+    floors: Mapping[str, Mapping[Row, Mapping[int, float]]]  # by metric: the noise floor of each network
+    diverged: Mapping[Row, int] = field(default_factory=dict)  # how many seeds, of the rows that have such
+
+    @property
+    def members(self) -> list[Row]:
+        """What the paper's ensemble averages."""
+        return [row for row in self.rows if row.in_ensemble]
+
+    def floor(self, metric: str, row: Row) -> float | None:
+        """The noise floor, mean over seeds; None where there is none."""
+        by_seed = self.floors.get(metric, {}).get(row)
+        return float(np.mean(list(by_seed.values()))) if by_seed else None
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,19 @@ class SplitPredictions:
     rows: dict[Row, BySeed]
 
 
-def gather(trials: Sequence[StoredTrial], at: At, *, scaled: bool, deep: bool, fingerprint: str) -> TestPredictions:
+def gather(
+    trials: Sequence[StoredTrial],
+    at: At,
+    *,
+    scaled: bool,
+    deep: bool,
+    fingerprint: str,
+    diverged: Mapping[Row, set[int]] | None = None,
+) -> TestPredictions:
     """All rows of these trials, with the paper's ensemble, and with deep ensembles too if `deep`.
 
-    `scaled`: after temperature scaling fitted on validation, of an ensemble with a temperature of its own.
+    `scaled`: after temperature scaling fitted on validation, of an ensemble with a temperature of its own. `diverged`:
+    the seeds of rows that have no predictions because their training diverged.
     """
     test = gather_split(trials, "test", at, scaled=scaled)
     ensembles = ensemble_rows(test.rows, deep)
@@ -72,11 +92,12 @@ def gather(trials: Sequence[StoredTrial], at: At, *, scaled: bool, deep: bool, f
                 by_seed[seed] = scores.log_probabilities(log_p, temperature)
     floors = {
         name: stored_floors(trials, metric.floor, at, scaled=scaled)
-        | {row: floor_of(metric.floor, by_seed, test.labels) for row, by_seed in ensembles.items()}
+        | {row: floors_of(metric.floor, by_seed, test.labels) for row, by_seed in ensembles.items()}
         for name, metric in METRICS.items()
         if metric.floor
     }
-    return TestPredictions(test.rows | ensembles, test.labels, fingerprint, floors)
+    counted = {row: len(seeds) for row, seeds in with_ensembles(diverged or {}).items()}
+    return TestPredictions(test.rows | ensembles, test.labels, fingerprint, floors, counted)
 
 
 def gather_split(trials: Sequence[StoredTrial], split: str, at: At, *, scaled: bool) -> SplitPredictions:
@@ -107,21 +128,27 @@ def places_of(points: NDArray[np.int64], stored: NDArray[np.int64], trial: str) 
     return places
 
 
-def stored_floors(trials: Sequence[StoredTrial], floor: str, at: At, *, scaled: bool) -> dict[Row, float]:
-    """The floors that trials have in their evaluations, mean over seeds."""
-    by_row: dict[Row, list[float]] = {}
+def stored_floors(trials: Sequence[StoredTrial], floor: str, at: At, *, scaled: bool) -> dict[Row, dict[int, float]]:
+    """The floors that trials have in their evaluations."""
+    by_row: dict[Row, dict[int, float]] = {}
     for trial in trials:
         for evaluation in trial.row.evaluations:
             if (evaluation.at, evaluation.split, evaluation.scaled) == (at, "test", scaled):
                 row = Row(trial.row.arm, evaluation.mode, trial.row.phase)
-                by_row.setdefault(row, []).append(evaluation.figures[floor])
-    return {row: float(np.mean(of_seeds)) for row, of_seeds in by_row.items()}
+                by_row.setdefault(row, {})[trial.row.seed] = evaluation.figures[floor]
+    return by_row
 
 
-def floor_of(floor: str, by_seed: BySeed, labels: Labels) -> float:
+def floors_of(floor: str, by_seed: BySeed, labels: Labels) -> dict[int, float]:
     """The same of an ensemble."""
-    points = (Points(log_p, labels, draws=FLOOR_DRAWS) for log_p in by_seed.values())
-    return float(np.mean([METRICS[floor].value(of_seed) for of_seed in points]))
+    return {seed: METRICS[floor].value(Points(log_p, labels, draws=FLOOR_DRAWS)) for seed, log_p in by_seed.items()}
+
+
+def with_ensembles(diverged: Mapping[Row, set[int]]) -> dict[Row, set[int]]:
+    """The diverged seeds of rows, and of the ensembles that such a network would be in."""
+    of_ensembles = {replace(row, mode="seeds"): seeds for row, seeds in diverged.items() if row.mode == "point"}
+    of_members = set().union(*(seeds for row, seeds in diverged.items() if row.in_ensemble))
+    return dict(diverged) | of_ensembles | ({Row(ENSEMBLE, ENSEMBLE): of_members} if of_members else {})
 
 
 def average(members: Sequence[Array]) -> Array:

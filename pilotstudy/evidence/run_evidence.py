@@ -9,6 +9,7 @@ from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.figures import Figures
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
+from pilotstudy.evidence.reservations import looks
 from pilotstudy.metrics.registry import METRICS, evaluate, headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.runs.folder import Run
@@ -19,6 +20,7 @@ from pilotstudy.runs.trust import load_trusted
 from pilotstudy.study.budget import PHASES
 from pilotstudy.study.space import space_of
 from pilotstudy.study.spec import Study
+from pilotstudy.study.statements import Row
 
 KEPT = 2  # sets of predictions, which may be large
 
@@ -80,6 +82,17 @@ class RunEvidence:
             for row in self.finished
         ]
 
+    @property
+    def diverged(self) -> dict[Row, set[int]]:
+        """The seeds outside the search that diverged, by row."""
+        by_row: dict[Row, set[int]] = {}
+        for trial in self.trial_rows:
+            if trial.phase != "search" and trial.status == Status.DIVERGED:
+                declared = self.arms.get(trial.arm)
+                for mode in declared.modes if declared else ("point",):
+                    by_row.setdefault(Row(trial.arm, mode, trial.phase, declared), set()).add(trial.seed)
+        return by_row
+
     def lacks(self, at: At = "last", *, scaled: bool = False) -> str:
         """Why there are no such figures, though trials have finished: what was imported may have less; else empty."""
         if not all(any(epoch == at for epoch, _ in trial.predictions) for trial in self.trials):
@@ -102,7 +115,9 @@ class RunEvidence:
             while len(self._predictions) >= KEPT:
                 self._predictions.pop(next(iter(self._predictions)))
             fingerprint = self.run.frozen().fingerprint
-            self._predictions[key] = gather(self.trials, at, scaled=scaled, deep=deep, fingerprint=fingerprint)
+            self._predictions[key] = gather(
+                self.trials, at, scaled=scaled, deep=deep, fingerprint=fingerprint, diverged=self.diverged
+            )
         return self._predictions[key]
 
     def figures(
@@ -118,7 +133,8 @@ class RunEvidence:
         names = tuple(metrics or headline_metrics())
         key = names, at, scaled, deep, resamples
         if key not in self._figures:
-            self._figures[key] = Figures(self.at(at, scaled=scaled, deep=deep), names, resamples)
+            predictions = self.at(at, scaled=scaled, deep=deep)
+            self._figures[key] = Figures(predictions, names, resamples, looks=looks(self.run))
         return self._figures[key]
 
     def test_evaluations(self) -> Iterator[tuple[TrialRow, Evaluation]]:

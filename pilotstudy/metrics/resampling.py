@@ -26,11 +26,21 @@ def resampled_weights(points: int, resamples: int, seed: int) -> Iterator[NDArra
 
 @dataclass(frozen=True)
 class Sample:
-    """A metric of one row: by seed on the test points [S], and on resamples of them [B, S]."""
+    """A metric of one row: by seed on the test points [S], and on resamples of them [B, S].
+
+    `floors`: the noise floor of each network [S]; None where the metric has none.
+    """
 
     seeds: tuple[int, ...]
     values: Array
     resampled: Array
+    floors: Array | None = None
+
+    def less_floors(self) -> "Sample":
+        """The same with each network's noise floor taken off."""
+        if self.floors is None:
+            return self
+        return Sample(self.seeds, self.values - self.floors, self.resampled - self.floors)
 
 
 def resample(

@@ -6,11 +6,10 @@ from typing import TypedDict
 
 from pilotstudy.evidence.claims import Judged, judge_all
 from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.report.labels import row_label
-
-RESAMPLES = 1000  # for the page's intervals
 
 
 @dataclass(frozen=True)
@@ -33,33 +32,38 @@ class AnswerSection(TypedDict):
     sentences: list[str]
     cards: list[dict[str, object]]
     claims: list[dict[str, object]]
+    notes: list[str]  # what goes for all of it
 
 
 def answer_section(evidence: RunEvidence) -> AnswerSection:
     if not evidence.trials:
-        return {"sentences": ["No trial has finished yet, so there is nothing to say."], "cards": [], "claims": []}
-    figures = evidence.figures(resamples=RESAMPLES)
+        said = "No trial has finished yet, so there is nothing to say."
+        return {"sentences": [said], "cards": [], "claims": [], "notes": []}
+    figures = evidence.figures()
     cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
     claims = judge_all(evidence)
     return {
         "sentences": [*(card.says for card in cards), *method_sentence(figures), *claims_sentence(claims)],
         "cards": [asdict(card) for card in cards],
         "claims": [claim.record() for claim in claims],
+        "notes": reservations(evidence.run),
     }
 
 
 def best_card(figures: Figures, metric: str) -> Card:
-    words, rows = METRICS[metric].words, figures.rows
-    best, near = figures.best(metric, rows)
-    leader = best or near[0]
+    words, rows, sign = METRICS[metric].words, figures.rows, METRICS[metric].sign
+    best = figures.best(metric, rows)
+    leader = best.leader or max(rows, key=lambda row: sign * figures.figure(metric, row).value)
     figure, label = figures.figure(metric, leader), row_label(leader)
-    others = [row_label(row) for row in near if row != leader]
-    if best:
+    others = [row_label(row) for row in best.near]
+    if best.is_real:
         real = "better than every other row"
     elif len(rows) == 1:
         real = "the only row"
-    elif figure.seeds < 2:
+    elif best.leader is None:
         real = "of one seed, which tells nothing of others"
+    elif not others:
+        real = "the only row of several seeds"
     else:
         shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
         real = f"but {shown} cannot be told from it at this size"
@@ -71,8 +75,8 @@ def best_card(figures: Figures, metric: str) -> Card:
         value=figure.value,
         low=figure.low,
         high=figure.high,
-        real=best is not None,
-        verdict="really the best" if best else "the only row" if len(rows) == 1 else "may not be the best",
+        real=best.is_real,
+        verdict="really the best" if best.is_real else "the only row" if len(rows) == 1 else "may not be the best",
         says=f"{label} has the best {words}, {figure.value:.3f}, {real}.",
     )
 
@@ -93,6 +97,8 @@ def method_sentence(figures: Figures) -> list[str]:
             continue
         values = [f"{figures.figure(metric, row).value:.3f}" for row in (ours, theirs)]
         doubt = "" if difference.sign else " (no difference can be seen at this size)"
+        if difference.is_barred:
+            doubt = " (diverged seeds count against what looks better)"
         if difference.seeds < 2:
             doubt = " (one seed, which tells nothing of others)"
         parts.append(f"{METRICS[metric].short} {' against '.join(values)}{doubt}")

@@ -25,7 +25,7 @@ def calibration_section(evidence: RunEvidence) -> dict[str, object]:
         row_calibration(
             row,
             [Points(log_p, predictions.labels) for log_p in by_seed.values()],
-            predictions.floors["ece"].get(row),
+            predictions.floor("ece", row),
         )
         for row, by_seed in predictions.rows.items()
     ]

@@ -3,9 +3,9 @@
 from typing import TypedDict, get_args
 
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import by_prominence
-from pilotstudy.page.answer import RESAMPLES
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.formats import line_record, published
 from pilotstudy.report.labels import row_label
@@ -56,7 +56,7 @@ def table_section(evidence: RunEvidence) -> TableSection:
             name = f"{at}-scaled" if scaled else at
             variants[name] = []
             if evidence.trials and not evidence.lacks(at, scaled=scaled):
-                table = build_table(evidence, like_paper=like_paper, at=at, scaled=scaled, resamples=RESAMPLES)
+                table = build_table(evidence, like_paper=like_paper, at=at, scaled=scaled)
                 variants[name] = [page_line(line, like_paper=like_paper) for line in table.lines]
                 notes = notes or list(table.notes)
     return {"variants": variants, "paper": like_paper, "notes": notes}
@@ -65,4 +65,5 @@ def table_section(evidence: RunEvidence) -> TableSection:
 def page_line(line: Line, *, like_paper: bool) -> dict[str, object]:
     record = {name: rounded(value) for name, value in line_record(line, like_paper=like_paper).items()}
     printed = {f"{name}_printed": published(cell) for name, cell in line.cells.items()}
-    return record | {"label": row_label(line.row)} | printed
+    diverged = {"diverged_in_words": diverged_in_words(line.diverged, line.seeds)}
+    return record | {"label": row_label(line.row)} | diverged | printed

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.report.labels import row_label
 from pilotstudy.report.plain import csv_text
@@ -16,11 +17,12 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def ours(cell: Cell) -> str:
-    """With its deviation, and a mark if it may be the best."""
+    """With its deviation, and a sign if it leads or may be the best."""
     if cell.ours is None:
         return ""
     spread = "" if cell.ours.deviation is None else f" ± {number(cell.ours.deviation)}"
-    return number(cell.ours.value) + spread + (" ≈" if cell.near and not cell.best else "")
+    sign = {"leading": " °", "near": " ≈"}.get(cell.mark, "")
+    return number(cell.ours.value) + spread + sign
 
 
 def published(cell: Cell) -> str:
@@ -30,7 +32,14 @@ def published(cell: Cell) -> str:
 
 
 def doubted(cell: Cell) -> str:
-    return published(cell) + (" ?" if cell.published and cell.published.doubts else "")
+    """As printed, `?` where it cannot be right, `†` where there is something to know."""
+    figure = cell.published
+    signs = ("?" * bool(figure.doubts) + "†" * bool(figure.remarks)) if figure else ""
+    return f"{published(cell)} {signs}".strip()
+
+
+def seeds_text(line: Line) -> str:
+    return ", ".join(filter(None, [str(line.seeds or ""), diverged_in_words(line.diverged, line.seeds)]))
 
 
 def difference(cell: Cell) -> str:
@@ -62,10 +71,11 @@ def grid(table: Table, escape: Callable[[str], str], best: Callable[[str], str])
     heads = columns(table)
     rows = [[escape(text) for text in ("", "seeds", *(head for _, head, _ in heads))]]
     for line in table.lines:
-        texts = [escape(row_label(line.row)), str(line.seeds or "")]
+        texts = [escape(row_label(line.row)), escape(seeds_text(line))]
         for name, _, text in heads:
             cell = line.cells[name]
-            texts.append(best(escape(text(cell))) if cell.best and text is ours else escape(text(cell)))
+            is_best = cell.mark == "best" and text is ours
+            texts.append(best(escape(text(cell))) if is_best else escape(text(cell)))
         rows.append(texts)
     return rows
 
@@ -89,7 +99,15 @@ def as_markdown(table: Table) -> str:
 
 LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-LATEX |= {"±": r"$\pm$", "≈": r"$\approx$", "−": r"$-$", "×": r"$\times$", "→": r"$\to$"}
+LATEX |= {
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "°": r"$^\circ$",
+    "†": r"$\dagger$",
+    "−": r"$-$",
+    "×": r"$\times$",
+    "→": r"$\to$",
+}
 
 
 def latex_text(text: str) -> str:
@@ -142,7 +160,7 @@ def table_rows(table: Table) -> list[dict[str, object]]:
 def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
     row = line.row
     record: dict[str, object] = {"row": str(row), "arm": row.arm, "mode": row.mode, "phase": row.phase}
-    record["seeds"] = line.seeds
+    record |= {"seeds": line.seeds, "diverged": line.diverged}
     for name, cell in line.cells.items():
         mine = cell.ours
         record |= {
@@ -150,8 +168,9 @@ def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
             f"{name}_sd": mine.deviation if mine else None,
             f"{name}_low": mine.low if mine else None,
             f"{name}_high": mine.high if mine else None,
-            f"{name}_best": cell.best,
-            f"{name}_may_be_best": cell.near,
+            f"{name}_best": cell.mark == "best",
+            f"{name}_leads": cell.mark in ("best", "leading"),
+            f"{name}_may_be_best": cell.mark != "",
         }
         if METRICS[name].floor:
             record[METRICS[name].floor] = cell.floor
@@ -162,6 +181,7 @@ def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
                 f"{name}_paper_spread": float(printed.spread) if printed and printed.spread else None,
                 f"{name}_difference": cell.difference,
                 f"{name}_doubts": "; ".join(paper.DOUBTS[doubt] for doubt in printed.doubts) if printed else "",
+                f"{name}_remarks": "; ".join(paper.REMARKS[remark] for remark in printed.remarks) if printed else "",
             }
     return record
 

@@ -80,7 +80,7 @@ def shown_records(records: Sequence[Record]) -> Shown:
     return Shown(records, plain.table(records), html_table(records))
 
 
-def shown_claims(judged: Sequence[Judged]) -> Shown:
+def shown_claims(judged: Sequence[Judged], reservations: Sequence[str]) -> Shown:
     lines = [
         {
             "verdict": claim.verdict,
@@ -96,8 +96,8 @@ def shown_claims(judged: Sequence[Judged]) -> Shown:
     ]
     return Shown(
         [claim.record() for claim in judged],
-        plain.claims_text(judged),
-        html_table(lines, "" if lines else "the study states no claims"),
+        plain.claims_text(judged, reservations),
+        html_table(lines, " ".join(reservations) if lines else "the study states no claims"),
     )
 
 

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.figures import Mark
+from pilotstudy.evidence.predictions import TestPredictions
+from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
+from pilotstudy.report.labels import row_label
 from pilotstudy.runs.records import At
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import ENSEMBLE, Row
@@ -17,8 +21,7 @@ from pilotstudy.study.statements import ENSEMBLE, Row
 @dataclass(frozen=True)
 class Cell:
     ours: Estimate | None
-    best: bool = False  # it differs from each of the others, so that it is the best beyond doubt
-    near: bool = False  # it may be the best
+    mark: Mark = ""
     floor: float | None = None  # what a perfectly calibrated model would score
     published: paper.Figure | None = None
 
@@ -33,6 +36,7 @@ class Line:
     row: Row
     seeds: int
     cells: Mapping[str, Cell]  # by metric
+    diverged: int = 0  # seeds that are not in the figures
 
 
 @dataclass(frozen=True)
@@ -61,25 +65,29 @@ def build_table(
         places = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.printed_figures())
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(places)}")
     names = tuple(metrics or headline_metrics())
-    floors = evidence.at(at, scaled=scaled).floors
+    predictions = evidence.at(at, scaled=scaled)
     figures = evidence.figures(names, at, scaled=scaled, resamples=resamples)
     rows = [Row(*row) for row in printed] if like_paper else []
-    rows += [row for row in table_order(figures.rows) if row not in rows]  # what the paper does not print comes after
+    here = [*figures.rows, *(row for row in evidence.diverged if row not in figures.rows)]
+    rows += [row for row in table_order(here) if row not in rows]  # what the paper does not print comes after
     best = {name: figures.best(name, [row for row in rows if row in figures.rows]) for name in names}
 
     def cell(name: str, row: Row) -> Cell:
-        leader, near = best[name]
         has_published = like_paper and row.phase == "arms"
         return Cell(
             ours=figures.figure(name, row) if row in figures.rows else None,
-            best=row == leader,
-            near=row in near,
-            floor=floors.get(name, {}).get(row),
+            mark=best[name].mark(row),
+            floor=predictions.floor(name, row),
             published=paper.printed_figure(*place, row.arm, row.mode, name) if has_published else None,
         )
 
     lines = [
-        Line(row, figures.seeds(row) if row in figures.rows else 0, {name: cell(name, row) for name in names})
+        Line(
+            row,
+            figures.seeds(row) if row in figures.rows else 0,
+            {name: cell(name, row) for name in names},
+            predictions.diverged.get(row, 0),
+        )
         for row in rows
     ]
     title = (
@@ -87,7 +95,12 @@ def build_table(
         f"{', after temperature scaling' if scaled else ''}, "
         f"{figures.points:,} test images"
     )
-    return Table(title, lines, names, like_paper, table_notes(lines, study if like_paper else None))
+    notes = [
+        *table_notes(lines, study if like_paper else None),
+        *ensemble_note(predictions),
+        *reservations(evidence.run),
+    ]
+    return Table(title, lines, names, like_paper, notes)
 
 
 def table_order(rows: Sequence[Row]) -> list[Row]:
@@ -95,19 +108,33 @@ def table_order(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.phase == "confirm", ("point", "mc", ENSEMBLE).index(row.mode)))
 
 
+def ensemble_note(predictions: TestPredictions) -> list[str]:
+    """What the paper's ensemble averages, where there is one."""
+    if Row(ENSEMBLE, ENSEMBLE) not in predictions.rows:
+        return []
+    return [f"Ensemble: the mean of the probabilities of {', '.join(map(row_label, predictions.members))}."]
+
+
 def table_notes(lines: Sequence[Line], beside_paper: Study | None) -> list[str]:
     """What must be known to read the table. `beside_paper`: the study, where the paper's figures stand beside ours."""
     notes = [
         "± is the sample deviation over seeds; intervals are 95 %, over seeds and test images together.",
-        "* is better than every other row; ≈ cannot be told from the best. "
+        "* is better than every other row; ° has the best mean, and ≈ cannot be told from it. "
         "floor: the ECE of a perfectly calibrated model with the same confidences.",
     ]
     if any(line.seeds == 1 for line in lines):
-        notes.append("Rows of one network have no deviation; their intervals hold for that network only.")
+        notes.append(
+            "Rows of one network have no deviation and take no part in the marks; their intervals hold for that "
+            "network only."
+        )
+    if any(line.diverged for line in lines):
+        notes.append("Figures are of the seeds that did not diverge; no row is called better by leaving out those.")
     if beside_paper:
         published = [cell.published for line in lines for cell in line.cells.values() if cell.published]
         doubts = dict.fromkeys(doubt for figure in published for doubt in figure.doubts)
+        remarks = dict.fromkeys(remark for figure in published for remark in figure.remarks)
         notes += [f"? {paper.DOUBTS[doubt]}" for doubt in doubts]
+        notes += [f"† {paper.REMARKS[remark]}" for remark in remarks]
         size, epochs = beside_paper.data.train_size, beside_paper.training.epochs
         images = f"{size:,} images" if size else "all images but those for validation"
         notes.append(f"Ours: {images}, {epochs} epochs; the paper's: 250 epochs for MLPs, 100 for CNNs.")

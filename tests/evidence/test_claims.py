@@ -25,7 +25,7 @@ def test_verdicts(run, figures):
         "nll: pilot-a-aug < baselines",
         "nll: pilot-x-aug < vanilla",
     )
-    assert (lower.verdict, wrong.verdict, tie.verdict) == ("holds", "fails", "undecided")
+    assert (lower.uncorrected, wrong.uncorrected, tie.uncorrected) == ("holds", "fails", "undecided")
     expected = figures.difference("nll", Row("pilot-a-aug"), Row("vanilla"))
     assert (lower.difference, lower.low) == pytest.approx((expected.value, expected.low), rel=1e-5)
     assert lower.p == pytest.approx(expected.p, rel=1e-3)
@@ -37,16 +37,31 @@ def test_verdicts(run, figures):
     assert lower.budget == "3 seeds, 6 epochs, fixed settings"
 
 
+def test_afterthoughts_are_corrected_and_leave_the_studys_verdicts_alone(run):
+    """What would hold alone, and does not among many, says so."""
+    (alone,) = claims.judge_all(RunEvidence(run))
+    many = [f"nll: pilot-a-aug < vanilla + 0.00{digit}" for digit in range(9)]
+    first, *others = claims.judge_all(RunEvidence(run), [spec.Claim(says=text, holds=text) for text in many])
+    assert first == alone
+    assert (alone.verdict, alone.uncorrected, alone.p) == ("holds", "holds", alone.p_holm)
+    assert {claim.uncorrected for claim in others} == {"holds"}
+    for claim in others:
+        assert claim.verdict == ("holds" if claim.p_holm < 0.05 else "undecided")
+    lost = [claim for claim in others if claim.verdict == "undecided"]
+    assert lost
+    assert {claim.reason for claim in lost} == {"holds before correction for 10 claims"}
+
+
 def test_a_group_holds_only_against_each_and_fails_with_one(run):
     weak, strong = judge(run, "nll: vanilla < others", "entropy: vanilla < others")
-    assert (weak.verdict, strong.verdict) == ("fails", "holds")
+    assert (weak.uncorrected, strong.uncorrected) == ("fails", "holds")
     assert strong.hardest == "l2"
 
 
 def test_a_group_cannot_hold_before_all_of_it_is_there(tmp_path):
     half = made(tmp_path / "half", most=6)  # vanilla and Pilot, of four arms
     early, pair = judge(half, "nll: pilot-a-aug < others", "nll: pilot-a-aug < vanilla")
-    assert (early.verdict, pair.verdict) == ("undecided", "holds")
+    assert (early.verdict, pair.uncorrected) == ("undecided", "holds")
     assert "no result of" in early.reason
     assert "dropout" in early.reason
     fewer = made(tmp_path / "fewer", most=5)
@@ -76,7 +91,7 @@ def test_one_seed_decides_nothing(tmp_path):
     assert judged.verdict == "undecided"
     assert judged.reason == "one seed tells nothing of others"
     table = build_table(single)
-    assert not any(cell.best for line in table.lines for cell in line.cells.values())
+    assert not any(cell.mark for line in table.lines for cell in line.cells.values())
 
 
 def test_a_claim_written_after_the_run_is_marked(tmp_path):

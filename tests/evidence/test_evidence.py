@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pilotstudy.evidence.ensembles import ensemble_figures
+from pilotstudy.evidence.figures import Best
 from pilotstudy.evidence.summary import summary
 from pilotstudy.metrics import registry, scores
 from pilotstudy.report.table import build_table
@@ -55,14 +56,18 @@ def test_temperature_scaling_of_rows_is_the_trials_own(run, evidence):
 
 def test_the_best_is_marked_only_where_it_is(evidence, figures):
     rows = [Row("vanilla"), Row("l2")]
-    assert figures.best("nll", [*rows, Row("pilot-a-aug")])[0] == Row("pilot-a-aug")
-    assert figures.best("entropy", rows) == (None, [])  # neither more nor less of it is better
-    really, near = figures.best("accuracy", rows)
-    assert really is None
-    assert set(near) == set(rows)
+    assert figures.best("nll", [*rows, Row("pilot-a-aug")]) == Best(Row("pilot-a-aug"), is_real=True)
+    assert figures.best("entropy", rows) == Best()  # neither more nor less of it is better
+    found = figures.best("accuracy", rows)
+    assert not found.is_real
+    assert {found.leader, *found.near} == set(rows)
+    assert sorted(map(found.mark, rows)) == ["leading", "near"]
     table = build_table(evidence)
     for line in table.lines:
         assert line.row.mode != "seeds"
         for cell in line.cells.values():
-            assert cell.near or not cell.best
             assert cell.ours.low >= 0
+    for metric in table.metrics:
+        marks = [line.cells[metric].mark for line in table.lines]
+        assert marks.count("best") + marks.count("leading") == 1
+        assert not ("best" in marks and "near" in marks)

@@ -102,7 +102,12 @@ def test_all_316_are_there_and_known():
     }
     assert len({(f.network, f.data, f.arm, f.mode, f.metric) for f in found}) == 316
     assert {f.arm for f in found} - {"ensemble"} <= set(catalogue.all_arms())
-    assert all(set(f.doubts) <= set(paper.DOUBTS) for f in found)
+    with open(paper.FIGURES, newline="", encoding="utf-8") as file:
+        words = {word for record in csv.DictReader(file) for word in record["doubts"].split()}
+    assert words == {*paper.DOUBTS, *paper.REMARKS}
+    assert Counter(doubt for f in found for doubt in f.doubts) == {"above": 8, "collapsed": 6, "copied": 2}
+    assert sum(bool(f.doubts) for f in found) == 16
+    assert sum(bool(f.remarks and not f.doubts) for f in found) == 32
 
 
 @pytest.mark.parametrize(
@@ -121,4 +126,4 @@ def test_all_316_are_there_and_known():
 )
 def test_some_figures_read_by_eye(place, value, spread, doubts):
     found = paper.printed_figure(*place)
-    assert (found.value, found.spread, found.doubts) == (value, spread, doubts)
+    assert (found.value, found.spread, found.doubts + found.remarks) == (value, spread, doubts)

@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from pilotstudy.evidence import claims, compare
-from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.figures import Best, Figures
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals, scores
@@ -119,7 +119,10 @@ def test_floors_are_of_the_test_points(arms, at):
         scores.ece_noise_floor(np.exp(scores.log_probabilities(logits("test", "arms", "l2", seed, at))).max(1))[0]
         for seed in (0, 1)
     ]
-    assert gathered(arms, at).floors["ece"][Row("l2")] == pytest.approx(np.mean(each), rel=1e-6)
+    predictions = gathered(arms, at)
+    assert predictions.floors["ece"][Row("l2")] == pytest.approx(dict(enumerate(each)), rel=1e-6)
+    assert predictions.floor("ece", Row("l2")) == pytest.approx(np.mean(each), rel=1e-6)
+    assert predictions.floor("nll", Row("l2")) is None
 
 
 # Figures.
@@ -160,15 +163,45 @@ def known(value: float, p: float, seeds: int = 3) -> Estimate:
     return found
 
 
-@pytest.mark.parametrize(("others", "p", "best"), [(2, 0.02, True), (4, 0.02, False), (4, 0.01, True)])
-def test_the_best_of_several_has_to_differ_at_the_level_over_their_number(others, p, best):
-    rows = [Row(arm) for arm in ("vanilla", "l2", "dropout", "batchnorm", "data-aug")[: others + 1]]
+def with_known_differences(p: dict[Row, float], seeds: dict[Row, int], diverged: tuple[Row, ...] = ()) -> Figures:
+    """Figures of rows whose NLL is 0.1, 0.2, .. in this order, and whose difference from any other has this p."""
     figures = Figures.__new__(Figures)
-    figures.figure = lambda metric, row: SimpleNamespace(value=1.0 - 0.5 * (row == rows[1]))
-    figures.difference = lambda metric, ours, theirs: known(-0.5, p)
-    really, near = figures.best("nll", rows)
-    assert really == (rows[1] if best else None)
-    assert set(near) == ({rows[1]} if best else set(rows))
+    figures.rows, figures.diverged = list(seeds), dict.fromkeys(diverged, 1)
+    figures.seeds = lambda row: seeds[row]
+    figures.figure = lambda metric, row: SimpleNamespace(value=0.1 * (1 + figures.rows.index(row)))
+    figures.difference = lambda metric, ours, theirs: known(-0.5, p[theirs])
+    return figures
+
+
+ROWS = [Row(arm) for arm in ("vanilla", "l2", "dropout", "batchnorm", "data-aug")]
+
+
+@pytest.mark.parametrize(
+    ("p", "real", "near"),
+    [
+        ((0.04, 0.04, 0.04, 0.04), True, ()),  # each at the plain level
+        ((0.06, 0.04, 0.01, 0.04), False, (1, 2, 4)),  # the level over their number is 0.0125
+        ((0.06, 0.01, 0.01, 0.01), False, (1,)),
+    ],
+)
+def test_the_best_beats_each_and_what_may_be_is_judged_over_their_number(p, real, near):
+    figures = with_known_differences(dict(zip(ROWS[1:], p, strict=True)), dict.fromkeys(ROWS, 3))
+    assert figures.best("nll", ROWS) == Best(ROWS[0], real, tuple(ROWS[place] for place in near))
+
+
+def test_rows_of_one_seed_neither_lead_nor_are_near():
+    p = dict.fromkeys(ROWS, 0.01) | {ROWS[0]: 0.9, ROWS[3]: 0.9}
+    figures = with_known_differences(p, dict.fromkeys(ROWS, 3) | {ROWS[0]: 1, ROWS[3]: 1})
+    assert figures.best("nll", ROWS) == Best(ROWS[1], is_real=True)
+    assert with_known_differences(p, dict.fromkeys(ROWS, 1)).best("nll", ROWS) == Best()
+
+
+def test_a_row_with_diverged_seeds_leads_only_where_all_have_such():
+    p = dict.fromkeys(ROWS, 0.01) | {ROWS[0]: 0.9}
+    figures = with_known_differences(p, dict.fromkeys(ROWS, 3), diverged=(ROWS[0],))
+    assert figures.best("nll", ROWS) == Best(ROWS[1], near=(ROWS[0],))
+    everywhere = with_known_differences(p, dict.fromkeys(ROWS, 3), diverged=tuple(ROWS))
+    assert everywhere.best("nll", ROWS).leader == ROWS[0]
 
 
 # Claims.
@@ -189,9 +222,10 @@ def test_one_failure_in_a_group_is_corrected_for_their_number(p, verdict):
     """The smallest of three p-values counts three times."""
     estimates = {"vanilla": known(-0.1, 0.4), "l2": known(0.2, p), "dropout": known(-0.1, 0.5)}
     found = judged("nll: pilot-a-aug < baselines", estimates)
-    assert found.verdict == verdict
+    assert found.uncorrected == verdict
+    assert found.p == pytest.approx(3 * p)
     if verdict == "undecided":
-        assert found.reason == "it fails beside l2 alone, but not after correction for 3 comparisons"
+        assert found.reason(None) == "it fails beside l2 alone, but not after correction for 3 comparisons"
 
 
 def test_the_hardest_opponent_is_the_one_that_speaks_most_against_it():
@@ -205,7 +239,7 @@ def test_the_hardest_opponent_is_the_one_that_speaks_most_against_it():
 
 def test_a_group_with_one_opponent_of_one_seed_is_undecided():
     found = judged("nll: pilot-a-aug < baselines", {"vanilla": known(-1.0, 1e-6), "l2": known(-1.0, 1e-6, seeds=1)})
-    assert found.verdict == "undecided"
+    assert found.uncorrected == "undecided"
 
 
 def test_budgets_in_words():

@@ -21,8 +21,9 @@ def figure(value: float, deviation: float = 0.02) -> Estimate:
 def table() -> Table:
     lines = [
         Line(Row("vanilla"), 4, {"ece": Cell(figure(0.3), floor=0.0625)}),
-        Line(Row("dropout", "mc"), 4, {"ece": Cell(figure(0.1), best=True, near=True, floor=0.0125)}),
-        Line(Row("l2", phase="confirm"), 4, {"ece": Cell(figure(0.15), near=True)}),
+        Line(Row("dropout", "mc"), 4, {"ece": Cell(figure(0.1), mark="best", floor=0.0125)}),
+        Line(Row("l2", phase="confirm"), 4, {"ece": Cell(figure(0.15), mark="near")}),
+        Line(Row("add-a-aug"), 4, {"ece": Cell(figure(0.15), mark="leading")}, diverged=1),
         Line(Row("sub-x-drop"), 0, {"ece": Cell(None)}),
     ]
     return Table("Made", lines, ("ece",), False, ["* is better."])
@@ -32,10 +33,11 @@ def test_the_forms_mark_the_best_figure_and_no_other_cell(table):
     markdown = formats.as_markdown(table).splitlines()
     assert markdown[2] == "|  | seeds | ECE (15 bins) | floor | 95 % |"
     assert markdown[3] == "|---|---|---|---|---|"
-    assert markdown[4:8] == [
+    assert markdown[4:9] == [
         "| Vanilla | 4 | 0.3000 ± 0.0200 | 0.0625 | 0.0500 to 0.8000 |",
         "| MC dropout | 4 | **0.1000 ± 0.0200** | 0.0125 | -0.1500 to 0.6000 |",
         "| L2, tuned | 4 | 0.1500 ± 0.0200 ≈ |  | -0.1000 to 0.6500 |",
+        "| Add a-aug | 4, 1 of 5 diverged | 0.1500 ± 0.0200 ° |  | -0.1000 to 0.6500 |",
         "| Sub x-drop |  |  |  |  |",
     ]
     assert "0.1000 ± 0.0200 *" in formats.as_text(table)
@@ -44,12 +46,15 @@ def test_the_forms_mark_the_best_figure_and_no_other_cell(table):
 
 
 def test_plain_numbers(table):
-    first, second, *_, last = formats.table_rows(table)
+    first, second, near, leading, last = formats.table_rows(table)
     assert (first["row"], first["seeds"]) == ("vanilla", 4)
     assert (first["ece"], first["ece_sd"]) == pytest.approx((0.3, 0.02))
     assert (first["ece_low"], first["ece_high"]) == pytest.approx((0.05, 0.8))
     assert (first["ece_noise_floor"], first["ece_best"], first["ece_may_be_best"]) == (0.0625, False, False)
     assert (second["row"], second["mode"], second["ece_best"]) == ("dropout@mc", "mc", True)
+    assert (second["ece_leads"], near["ece_leads"], leading["ece_leads"]) == (True, False, True)
+    assert (second["ece_may_be_best"], near["ece_may_be_best"], leading["ece_may_be_best"]) == (True, True, True)
+    assert (first["diverged"], leading["diverged"]) == (0, 1)
     assert last["ece"] is last["ece_high"] is last["ece_sd"] is None
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 
 FIGURES = Path(__file__).with_name("figures.csv")
 
-DOUBTS = {
+DOUBTS = {  # why a figure cannot be right
     "above": "ECE above 1 − accuracy: impossible where confidence is at least accuracy in every bin",
     "collapsed": "the accuracy is the majority class's rate: a collapsed run",
-    "as-vanilla": "nearly equal to Vanilla in every column: dropout seems to have done almost nothing here",
     "copied": "the same NLL as the small MLP's Add aug: probably copied",
+}
+
+REMARKS = {  # what is to be known of it
+    "as-vanilla": "nearly equal to Vanilla in every column: dropout seems to have done almost nothing here",
     "methods": "averages different methods, not seeds of one method",
     "under-tuned": "a published SVHN MLP (4 × 150) with tuned dropout has accuracy 0.862, NLL 0.510, ECE 0.053 "
     "(Ferianc and others, 2024)",
@@ -32,7 +35,7 @@ GENERAL = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One cell. `value` and `spread` as printed; `best`: printed in bold."""
+    """One cell. `value` and `spread` as printed; `best`: printed in bold; `doubts`, `remarks`: keys of those above."""
 
     table: str  # 1, B, E
     network: str
@@ -44,6 +47,7 @@ class Figure:
     spread: str
     best: bool
     doubts: tuple[str, ...]
+    remarks: tuple[str, ...]
 
     @classmethod
     def from_record(cls, record: Mapping[str, str]) -> "Figure":
@@ -57,7 +61,8 @@ class Figure:
             value=record["value"],
             spread=record["spread"],
             best=record["best"] == "yes",
-            doubts=tuple(record["doubts"].split()),
+            doubts=tuple(word for word in record["doubts"].split() if word in DOUBTS),
+            remarks=tuple(word for word in record["doubts"].split() if word in REMARKS),
         )
 
 

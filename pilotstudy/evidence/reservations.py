@@ -1,0 +1,41 @@
+"""What goes for all intervals and verdicts of a run: the images they hold for, and what looking before costs."""
+
+from collections.abc import Mapping, Sequence
+
+from pilotstudy.runs.folder import Run
+from pilotstudy.study.spec import Study
+
+
+def looks(run: Run) -> int:
+    """How often results were looked at: once, and once before each start that added seeds to results.
+
+    Whoever adds seeds until a difference shows finds one sooner or later, so p-values are multiplied by this.
+    """
+    planned: set[int] = set()
+    confirm_seeds, times = 0, 1
+    for number, start in enumerate(run.frozen().history):
+        seeds, search = start.study.get("seeds"), start.study.get("search")
+        of_start = set(seeds) if isinstance(seeds, Sequence) else set()
+        of_search = int(search.get("confirm_seeds", 0)) if isinstance(search, Mapping) else 0
+        more_confirmed = confirm_seeds > 0 and of_search > confirm_seeds
+        times += number > 0 and start.results > 0 and (not of_start <= planned or more_confirmed)
+        planned |= of_start
+        confirm_seeds = max(confirm_seeds, of_search)
+    return times
+
+
+def reservations(run: Run) -> list[str]:
+    """The same in sentences, for tables, claims, methods and the page."""
+    sentences = []
+    if has_same_images(run.study()):
+        sentences.append("Intervals hold for these training images, which all seeds share.")
+    if (times := looks(run)) > 1:
+        sentences.append(
+            f"Seeds were added after results were seen ({times} looks); p-values are multiplied by {times}."
+        )
+    return sentences
+
+
+def has_same_images(study: Study) -> bool:
+    """Whether all seeds are known to have been trained on the same images."""
+    return not study.imported and study.data.train_subset != "by-seed"
