@@ -7,12 +7,14 @@ from pilotstudy.study.spec import Study
 
 
 def looks(run: Run) -> int:
-    """How often results were looked at: once, and once before each start that added seeds to results.
+    """How often results were looked at: once, or as planned, and once before each start that added seeds to results.
 
-    Whoever adds seeds until a difference shows finds one sooner or later, so p-values are multiplied by this.
+    Whoever adds seeds until a difference shows finds one sooner or later, so p-values are multiplied by this. Claims of
+    planned looks pay for their look alone.
     """
     planned: set[int] = set()
-    confirm_seeds, times = 0, 1
+    in_plan = run.frozen().looks
+    confirm_seeds, times = 0, in_plan.taken if in_plan else 1
     for number, start in enumerate(run.frozen().history):
         seeds, search = start.study.get("seeds"), start.study.get("search")
         of_start = set(seeds) if isinstance(seeds, Sequence) else set()
@@ -29,7 +31,14 @@ def reservations(run: Run) -> list[str]:
     sentences = []
     if has_same_images(run.study()):
         sentences.append("Intervals hold for these training images, which all seeds share.")
-    if (times := looks(run)) > 1:
+    in_plan, times = run.frozen().looks, looks(run)
+    if in_plan and not in_plan.exceeded:
+        sentences.append(
+            f"Seeds were added in planned looks ({in_plan.numbers} seeds), of which {in_plan.taken} were taken; each "
+            f"claim's p-value is divided by the share of the error rate that its look spends"
+            + (f", all others are multiplied by {times}." if times > 1 else ".")
+        )
+    elif times > 1:
         sentences.append(
             f"Seeds were added after results were seen ({times} looks); p-values are multiplied by {times}."
         )

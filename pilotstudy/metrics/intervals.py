@@ -48,7 +48,7 @@ class Estimate:
     networks_variance: float = 0.0  # of the test points, for these very networks
     less_floors: "Estimate | None" = None  # of a metric that has a noise floor
     barred: tuple[int, ...] = ()  # the signs that would rest on a row with diverged seeds
-    looks: int = 1  # how often results were looked at; p is multiplied by it
+    looks: float = 1  # what p is multiplied by: how often results were looked at, or 1 over a planned look's share
 
     @property
     def direction(self) -> int:

@@ -105,8 +105,9 @@ def looks_of(run: Run, study: Study, looks: Looks | None) -> tuple[Study, Looks 
         return study, before
     if looks.plan != before.plan or before.exceeded:
         planned = "has more seeds than" if before.exceeded else "has"
-        numbers = ", ".join(str(look.seeds) for look in before.plan)
-        raise InputError(f"run {run.name!r} {planned} its planned looks ({numbers}): give another name with --name")
+        raise InputError(
+            f"run {run.name!r} {planned} its planned looks ({before.numbers} seeds): give another name with --name"
+        )
     return study, looks.taken_up(before)
 
 

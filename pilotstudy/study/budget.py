@@ -1,7 +1,7 @@
 """The arithmetic of a study: its phases, trials, seeds and rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
@@ -42,6 +42,12 @@ class Budget:
             confirm_seeds=study.search.confirm_seeds if study.search else 0,
             looks=looks,
         )
+
+    def at_look(self, number: int) -> "Budget":
+        """What all arms are given at a planned look, from 1 on."""
+        assert self.looks
+        seeds = self.looks.plan[number - 1].seeds
+        return replace(self, seeds=seeds, confirm_seeds=seeds)
 
     def trials_of(self, arm: str) -> dict[Phase, int]:
         """How many trials one arm has in each phase."""

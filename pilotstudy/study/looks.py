@@ -23,6 +23,10 @@ class Look:
     seeds: int
     share: float
 
+    def includes(self, phase: str, number: int) -> bool:
+        """Whether a trial was there by then, by its number within the phase and the arm."""
+        return phase == "search" or number < self.seeds
+
 
 @dataclass(frozen=True)
 class Looks:
@@ -35,6 +39,11 @@ class Looks:
     def most(self) -> int:
         """The seeds of the last look."""
         return self.plan[-1].seeds
+
+    @property
+    def numbers(self) -> str:
+        """The seeds of all looks."""
+        return ", ".join(str(look.seeds) for look in self.plan)
 
     @property
     def taken(self) -> int:
