@@ -126,7 +126,7 @@ class Standing:
             return judged
         rests_on = budget_in_words(self.judgement.rows, budget.at_look(self.look), judged.seeds)
         judged = replace(judged, budget=f"look {self.look} of {len(budget.looks.plan)}: {rests_on}")
-        if judged.verdict == self.verdict:
+        if self.is_complete or judged.verdict == "not tested":
             return judged
         return replace(judged, verdict=self.verdict, uncorrected=self.verdict, reason="the look is not complete")
 
@@ -229,7 +229,7 @@ class Judgement:
 
     def _doubt(self, estimate: Estimate) -> float:
         """From 0, surely true, to 2, surely false."""
-        return estimate.p if estimate.value * self.sign > 0 else 2 - estimate.p
+        return estimate.p_of_one_look if estimate.value * self.sign > 0 else 2 - estimate.p_of_one_look
 
     @property
     def uncorrected(self) -> Verdict:

@@ -1,7 +1,7 @@
 """What planned looks at a run say: who still needs seeds, and what was spent and saved."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence.claims import Standing, Verdict, rows_of, stand
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
+from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, resampled_metrics
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.budget import counts, planned_rows
@@ -58,7 +59,16 @@ def is_open(standing: Standing, most: int) -> bool:
         return False
     if shown.seeds < 2:  # the others diverged, or it is an ensemble of all seeds, which is one network
         return all(row.mode != "seeds" for row in judgement.rows)
-    needed = intervals.seeds_needed(shown)
+    return may_be_decided(shown, most)
+
+
+def may_be_decided(difference: Estimate, most: int) -> bool:
+    """Whether so many seeds could show it, if it is as large as the far end of its 50 % interval.
+
+    To take it as large as it looks would give up a third of what the last look can decide.
+    """
+    half = intervals.half_width(difference.points_variance, difference.of_seeds, difference.networks_variance, 0.25)
+    needed = intervals.seeds_needed(replace(difference, value=abs(difference.value) + half))
     return needed is not None and needed.low <= most
 
 
@@ -122,11 +132,12 @@ class Outcome:
         never = len(self.claims) - decided - still
         parts = [
             f"{decided} of {len(self.claims)} claims decided" + (f" ({', '.join(at)})" if at else ""),
-            f"{never} cannot be with {most} seeds" if never else "",
+            f"{never} left undecided" if never else "",
             f"{still} open" if still else "",
         ]
+        hardly = f"; {most} seeds would hardly decide the rest" if never and self.taken < len(self.looks) else ""
         return [
-            ", ".join(filter(None, parts)),
+            ", ".join(filter(None, parts)) + hardly,
             f"{self.trials} trials, {self.seconds:.0f} s of training; {self.trials_saved} trials and about "
             f"{self.seconds_saved:.0f} s were saved against {most} seeds for every arm",
         ]
