@@ -144,11 +144,9 @@ class Run(Results):
     @property
     def results(self) -> Shown:
         """A row for each arm, mode and phase: test figures, mean and sample deviation over seeds."""
-        from pilotstudy.evidence.summary import chosen_by, optimism, summary
+        from pilotstudy.evidence.summary import optimism, summary
 
-        return shown.shown_results(
-            summary(self._evidence), optimism(self._evidence.trial_rows, chosen_by(self._evidence.study))
-        )
+        return shown.shown_results(summary(self._evidence), optimism(self._evidence))
 
     def table(
         self,

@@ -148,21 +148,22 @@ const searchedSettings = (() => {
     });
   }
   function optimism(parent) {
-    const columns = ["arm", "search", "confirmed", "optimism"].map((head, k) => ({
+    const columns = ["arm", "search", "confirmed", "optimism", "trials", "seconds"].map((head, k) => ({
       head,
       left: k === 0,
-      text: (row) => (k ? fixed(row[head]) : row[head]),
+      text: (row) => (k && k < 4 ? fixed(row[head]) : k === 5 ? row[head].toFixed(0) : row[head]),
     }));
     const rows = search().optimism;
     const reading =
       "The best validation figure of the search, and that of the same settings on fresh seeds: the difference is " +
-      "what choosing the luckiest trial promised too much.";
+      "what choosing the luckiest seed promised too much. The validation images are those that chose. Then the " +
+      "trials of the search, and their training seconds.";
     const none = h("p", { class: "quiet" }, "Nothing is confirmed yet.");
     parent.append(
       h(
         "figure",
         { id: "optimism" },
-        h("figcaption", {}, h("h3", {}, "The search's optimism"), h("p", { class: "reading" }, reading)),
+        h("figcaption", {}, h("h3", {}, "The search's optimism over seeds"), h("p", { class: "reading" }, reading)),
         rows.length ? sortableTable(columns, rows) : none,
       ),
     );

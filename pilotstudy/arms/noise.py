@@ -20,15 +20,19 @@ Kind = Literal["add", "sub"]
 
 
 class NoiseSettings(Settings):
-    """`variance` is that of the noise, in units of the raw activations; the paper's is the decoder's, 0.1."""
+    """`variance` is that of the noise; the paper's is the decoder's, 0.1.
+
+    `variance_in`: relative to the layer's running variance, as Pilot's, or in units of its raw values.
+    """
 
     variance: float = Field(0.1, gt=0)
+    variance_in: Literal["relative", "raw"] = "relative"
     mask_rate: float = Field(0.5, gt=0, le=1)
     mask_schedule: Literal["constant", "annealed"] = "constant"
 
 
 SPACE: Space = {
-    "variance": Range(0.01, 30, log=True),
+    "variance": Range(0.01, 2, log=True),
     "mask_rate": Range(0.2, 0.95),
     "mask_schedule": Choice(("constant", "annealed")),
 }

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pilotstudy.arms.arm import Choice, Inputs, Range, Settings, Space
 from pilotstudy.arms.catalogue import arm
@@ -20,14 +20,16 @@ ORDER = 1
 class PilotSettings(Settings):
     """`decoder_variance`, `sigma_mu` and `sigma_sigma` are the paper's; it does not state the others.
 
-    `normalise`: whether the DGM sees activations centred by unit and scaled by layer; then the decoder's variance is
-    in those units. `mask_schedule` annealed: the rate grows from 0 to `mask_rate` over the training. `dgm_layers`: the
-    layers that the DGM sees and may mask: `all`, `penultimate`, or names with commas between them (`input` is the
-    input). `dgm_view`: how it sees a layer: `units`, `pooled` (channel means), `projected` (64 random projections), or
-    `auto`: units for the paper's networks, for others what keeps the DGM no larger than the network.
+    `variance_in`: whether the decoder's variance is relative to the layer's running variance, as the noise arms', or in
+    units of its raw values. `normalise`: whether the DGM sees activations centred by unit and scaled by layer; without
+    it the variance is raw. `mask_schedule` annealed: the rate grows from 0 to `mask_rate` over the training.
+    `dgm_layers`: the layers that the DGM sees and may mask: `all`, `penultimate`, or names with commas between them
+    (`input` is the input). `dgm_view`: how it sees a layer: `units`, `pooled` (channel means), `projected` (64 random
+    projections), or `auto`: units for the paper's networks, for others what keeps the DGM no larger than the network.
     """
 
     decoder_variance: float = Field(0.1, gt=0)
+    variance_in: Literal["relative", "raw"] = "relative"
     mask_rate: float = Field(0.5, gt=0, le=1)
     mask_schedule: Literal["constant", "annealed"] = "constant"
     sigma_mu: float = Field(10.0, gt=0)
@@ -39,6 +41,12 @@ class PilotSettings(Settings):
     normalise: bool = True
     dgm_layers: str = Field("all", min_length=1)
     dgm_view: Literal["auto", "units", "pooled", "projected"] = "auto"
+
+    @model_validator(mode="after")
+    def _has_scales(self) -> "PilotSettings":
+        if self.variance_in == "relative" and not self.normalise:
+            raise ValueError('without normalise the DGM sees raw values: set variance_in = "raw", too')
+        return self
 
 
 SPACE: Space = {

@@ -20,11 +20,11 @@ def print_results(run: "Run", form: str) -> None:
 
     from pilotstudy.evidence.looking import outcome
     from pilotstudy.evidence.run_evidence import RunEvidence
-    from pilotstudy.evidence.summary import chosen_by, optimism, summary
+    from pilotstudy.evidence.summary import optimism, summary
     from pilotstudy.report import plain
 
     evidence = RunEvidence(run)
-    rows, gaps = summary(evidence), optimism(evidence.trial_rows, chosen_by(evidence.study))
+    rows, gaps = summary(evidence), optimism(evidence)
     records = [row.record() for row in rows]
     came = outcome(evidence) if form in ("json", "table") else None
     if form == "json":

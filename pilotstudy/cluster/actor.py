@@ -96,7 +96,7 @@ class TrialActor(tune.Trainable):
             record = live.advance() or record
             if self.work.each_epoch or time.monotonic() - started > self.work.slice_seconds:
                 break
-        return {"epoch": live.trainer.epoch} | record
+        return {"epoch": live.trainer.epoch, "training_seconds": live.seconds} | record
 
     def _finish(self, live: "LiveTrial", record: "EpochRecord") -> Report:
         result = live.finish(self.here(), moves=self.starts.moves, restarts=self.starts.restarts)
@@ -150,6 +150,7 @@ class TrialActor(tune.Trainable):
                 threads=self.work.threads,
                 checkpoint_seconds=self.work.checkpoint_seconds,
                 graph=self.work.graph,
+                test=self.work.test,
             )
 
         try:

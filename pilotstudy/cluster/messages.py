@@ -41,6 +41,7 @@ class WorkOrder:
     gpus: float  # its share of a GPU; 0: it trains on the CPU
     mps: bool
     graph: bool  # whether steps may be captured as a CUDA graph
+    test: bool  # whether it predicts the test images
     forgiven: int  # restarts that do not count against the trial
     slice_seconds: float  # how long to train between two reports
     checkpoint_seconds: float
@@ -118,6 +119,11 @@ class Report:
     def epoch(self) -> int:
         return int(self.record.get("epoch", 0))
 
+    @property
+    def seconds(self) -> float | None:
+        """Of training, so far."""
+        return self.record.get("training_seconds")
+
     def trial_result(self) -> TrialResult:
         """Of a trial that has finished or diverged."""
         return TrialResult.from_json(self.result, SENT)
@@ -143,7 +149,7 @@ class Report:
             return str(values.get(name) or "")
 
         place = Place(text("node"), text("host"), text("gpu")) if "node" in values else None
-        numbers = ((name, values.get(name)) for name in ("epoch", "images_per_second"))
+        numbers = ((name, values.get(name)) for name in ("epoch", "images_per_second", "training_seconds"))
         record = {name: value for name, value in numbers if isinstance(value, int | float)}
         ending = ending_named(text("status"))
         kind = KINDS.get(ending, FaultKind.TRIAL)

@@ -108,6 +108,7 @@ class StudySearcher(Searcher):
             gpus=self._shares.get(item.key, self.gpus),
             mps=self.placement.resources.mps,
             graph=item.key not in self._uncaptured,
+            test=item.predicts_test,
             forgiven=self._killed[item.key] + self._faults[item.key],
             slice_seconds=slice_seconds(self.at_once),
             checkpoint_seconds=study.resources.checkpoint_seconds,
@@ -167,7 +168,7 @@ class StudySearcher(Searcher):
             case Status.FAILED | Interruption.OUT_OF_MEMORY:
                 self._failed(item, fault)
             case None if not self.stopping:  # the scheduler stopped it early
-                self.director.stopped_early(item.key, report.epoch)
+                self.director.stopped_early(item.key, report.epoch, report.seconds)
                 self._show_ended(item)
 
     def _take(self, item: Item, result: TrialResult) -> None:

@@ -71,7 +71,7 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
     standings = stand(evidence, of_study)
     if len(statements) > len(of_study):  # what is asked besides does not change the study's verdicts
         standings = stand_now(evidence, statements) | standings
-    budget = Budget.of(evidence.study, evidence.looks)
+    budget = evidence.budget
     return [
         Judged(
             section=claim.section,
@@ -312,9 +312,7 @@ def budget_in_words(rows: Sequence[Row], budget: Budget, seeds: int) -> str:
         return f"{number} seeds, imported predictions"
     if not tuned:
         return f"{number} seeds, {budget.epochs} epochs, fixed settings"
-    trials = {budget.search_trials.get(arm, 0) for arm in tuned}
-    each = f"{min(trials)} trials each" if len(trials) == 1 else f"{min(trials)} to {max(trials)} trials"
-    return f"{number} fresh seeds, {budget.epochs} epochs, tuned with {each}"
+    return f"{number} fresh seeds, {budget.epochs} epochs, tuned with {budget.search_in_words(tuned)}"
 
 
 def stated_before(run: Run, claim: Claim) -> bool:

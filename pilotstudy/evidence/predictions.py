@@ -96,7 +96,8 @@ def gather(
         for name, metric in METRICS.items()
         if metric.floor
     }
-    counted = {row: len(seeds) for row, seeds in with_ensembles(diverged or {}).items()}
+    lost = with_ensembles(diverged or {}, test.rows | ensembles)
+    counted = {row: len(seeds) for row, seeds in lost.items()}
     return TestPredictions(test.rows | ensembles, test.labels, fingerprint, floors, counted)
 
 
@@ -144,10 +145,10 @@ def floors_of(floor: str, by_seed: BySeed, labels: Labels) -> dict[int, float]:
     return {seed: METRICS[floor].value(Points(log_p, labels, draws=FLOOR_DRAWS)) for seed, log_p in by_seed.items()}
 
 
-def with_ensembles(diverged: Mapping[Row, set[int]]) -> dict[Row, set[int]]:
-    """The diverged seeds of rows, and of the ensembles that such a network would be in."""
+def with_ensembles(diverged: Mapping[Row, set[int]], rows: Mapping[Row, BySeed]) -> dict[Row, set[int]]:
+    """The diverged seeds of rows, and of the ensembles that lack such a network; what never finished is no member."""
     of_ensembles = {replace(row, mode="seeds"): seeds for row, seeds in diverged.items() if row.mode == "point"}
-    of_members = set().union(*(seeds for row, seeds in diverged.items() if row.in_ensemble))
+    of_members = set().union(*(seeds for row, seeds in diverged.items() if row.in_ensemble and row in rows))
     return dict(diverged) | of_ensembles | ({Row(ENSEMBLE, ENSEMBLE): of_members} if of_members else {})
 
 

@@ -17,7 +17,7 @@ from pilotstudy.runs.records import At, Evaluation, Status, TrialRow
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import load_predictions
 from pilotstudy.runs.trust import load_trusted
-from pilotstudy.study.budget import PHASES
+from pilotstudy.study.budget import PHASES, Budget, Spent
 from pilotstudy.study.looks import Look, Looks
 from pilotstudy.study.space import space_of
 from pilotstudy.study.spec import Study
@@ -47,6 +47,17 @@ class RunEvidence:
     def looks(self) -> Looks | None:
         """Where seeds are added until the claims are decided."""
         return self.run.frozen().looks
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What each arm was given, and what its search has taken so far."""
+        budget = Budget.of(self.study, self.looks)
+        ended = [row for row in self.trial_rows if row.phase == "search" and row.status.ended]
+        by_arm = {arm: [row for row in ended if row.arm == arm] for arm in budget.search_trials}
+        spent = {
+            arm: Spent(len(rows), sum(row.training_seconds or 0.0 for row in rows)) for arm, rows in by_arm.items()
+        }
+        return replace(budget, spent=spent)
 
     @cached_property
     def arms(self) -> dict[str, Declared]:

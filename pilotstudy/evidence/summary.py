@@ -1,12 +1,12 @@
 """Means over seeds of the figures that trials stored, and the optimism of a search."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, METRICS
-from pilotstudy.runs.records import TrialRow
+from pilotstudy.runs.records import Status
 from pilotstudy.study.spec import Study
 
 
@@ -61,13 +61,19 @@ def summary(evidence: RunEvidence) -> list[SummaryRow]:
 
 @dataclass(frozen=True)
 class Optimism:
-    """A searched arm's best validation figure, that of the same settings on fresh seeds, and the gap."""
+    """A searched arm's best validation figure, that of the same settings on fresh seeds, and the gap.
+
+    It is optimism over seeds: the validation images are those that chose the settings. `trials`, `seconds`: what the
+    search took, the seconds in training.
+    """
 
     arm: str
     objective: str
     search: float
     confirmed: float
     optimism: float
+    trials: int
+    seconds: float
 
 
 def chosen_by(study: Study) -> str:
@@ -76,16 +82,20 @@ def chosen_by(study: Study) -> str:
     return first if first in METRICS else DEFAULT_OBJECTIVE
 
 
-def optimism(trials: Iterable[TrialRow], objective: str = DEFAULT_OBJECTIVE) -> list[Optimism]:
-    """Of each arm that was searched and confirmed."""
-    by_arm: dict[str, dict[str, list[float]]] = {}
-    for row in trials:
-        if row.figures:
-            by_arm.setdefault(row.arm, {}).setdefault(row.phase, []).append(row.figures[objective])
+def optimism(evidence: RunEvidence) -> list[Optimism]:
+    """Of each arm that was searched and confirmed, by the objective that chose, among the trials that could win."""
+    search, objective = evidence.study.search, chosen_by(evidence.study)
+    if search is None:
+        return []
     best = max if METRICS[objective].better == "higher" else min
     gaps = []
-    for arm, phases in by_arm.items():
-        if "search" in phases and "confirm" in phases:
-            searched, confirmed = best(phases["search"]), fmean(phases["confirm"])
-            gaps.append(Optimism(arm, objective, searched, confirmed, confirmed - searched))
+    for arm, spent in evidence.budget.spent.items():
+        own = [row for row in evidence.trial_rows if row.arm == arm and row.status is Status.FINISHED]
+        searched = [figures for row in own if row.phase == "search" and (figures := row.figures)]
+        winners = [figures[objective] for figures in searched if figures["accuracy"] >= search.accuracy_floor]
+        fresh = [figures[objective] for row in own if row.phase == "confirm" and (figures := row.figures)]
+        if winners and fresh:
+            promised, confirmed = best(winners), fmean(fresh)
+            gap = confirmed - promised
+            gaps.append(Optimism(arm, objective, promised, confirmed, gap, spent.trials, spent.seconds))
     return gaps

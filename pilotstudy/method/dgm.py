@@ -37,7 +37,7 @@ def normal_gamma(mu_p: Tensor, sigma_p: Tensor, sigma_mu: float, sigma_sigma: fl
     return (sigma_sigma * (sigma_p.log() - sigma_p) - mu_p.square() / (2 * sigma_mu**2)).sum(-1)
 
 
-def gaussian_log_likelihood(a: Tensor, mean: Tensor, variance: float, units: Tensor | None) -> Tensor:
+def gaussian_log_likelihood(a: Tensor, mean: Tensor, variance: float | Tensor, units: Tensor | None) -> Tensor:
     """Σ_i b_i log N(a_i; mean_i, variance) over the last dimension; `units` None means every unit is masked."""
     squares = (a - mean).square()
     if units is None:
@@ -45,7 +45,13 @@ def gaussian_log_likelihood(a: Tensor, mean: Tensor, variance: float, units: Ten
     else:
         squares = squares * units
         count = units.sum(-1) * (a.shape[-1] // units.shape[-1])  # a column of `units` may stand for a whole layer
-    return -squares.sum(-1) / (2 * variance) - count * (0.5 * math.log(2 * math.pi * variance))
+    area = 2 * math.pi * variance
+    log_area = area.log() if isinstance(area, Tensor) else math.log(area)
+    return -squares.sum(-1) / (2 * variance) - count * (0.5 * log_area)
+
+
+def root(variance: float | Tensor) -> float | Tensor:
+    return variance.sqrt() if isinstance(variance, Tensor) else math.sqrt(variance)
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,11 @@ def dgm_parameters(sizes: Sequence[int], masked: Sequence[int], features: int, w
 
 
 class DGM(nn.Module):
-    """`sizes`: units of the layers 0..L; `masked`: the layers that can be masked; `features`: columns of b as seen."""
+    """`sizes`: units of the layers 0..L; `masked`: the layers that can be masked; `features`: columns of b as seen.
+
+    `decoder_variance` is in units of what the DGM sees. Where methods are given `scales`, one for each layer, it is in
+    units of what was divided by them.
+    """
 
     def __init__(
         self,
@@ -100,6 +110,10 @@ class DGM(nn.Module):
         # One head a layer, so that only what is masked needs to be decoded.
         self.heads = nn.ModuleDict({str(layer): nn.Linear(width, sizes[layer]) for layer in masked})
 
+    def variance_of(self, layer: int, scales: Tensor | None) -> float | Tensor:
+        """The decoder's variance of a layer, in units of what the DGM sees."""
+        return self.decoder_variance if scales is None else self.decoder_variance / scales[layer].square()
+
     def hide(self, a: Tensor, mask: Mask) -> Tensor:
         """a ⊙ (1 − b)."""
         observed = a.clone()
@@ -117,18 +131,20 @@ class DGM(nn.Module):
         return [self.heads[str(part.layer)](hidden[part.rows]) for part in parts]
 
     @torch.no_grad()
-    def impute(self, mask: Mask, mu_p: Tensor, sigma_p: Tensor, trunk: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    def impute(
+        self, mask: Mask, mu_p: Tensor, sigma_p: Tensor, trunk: Tensor, scales: Tensor | None = None
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Means and draws of ã_b ~ p_θ(ã_b | a₁₋b, b): z from the prior, then the decoder with its noise."""
         means = self.mean(mu_p + sigma_p * torch.randn_like(mu_p), trunk, mask.parts)
-        sigma = math.sqrt(self.decoder_variance)
-        return means, [mean + sigma * torch.randn_like(mean) for mean in means]
+        sigmas = [root(self.variance_of(part.layer, scales)) for part in mask.parts]
+        return means, [mean + sigma * torch.randn_like(mean) for mean, sigma in zip(means, sigmas, strict=True)]
 
     def shares(self, a: Tensor) -> Tensor:
         """What each layer adds to the prior's trunk, [layers, n, width]: many draws for the same a can reuse it."""
         W = self.prior_trunk.weight
         return torch.stack([F.linear(a[:, units], W[:, units]) for units in self.slices])
 
-    def sample(self, a: Tensor, mask: Mask, shares: Tensor | None = None) -> list[Tensor]:
+    def sample(self, a: Tensor, mask: Mask, shares: Tensor | None = None, scales: Tensor | None = None) -> list[Tensor]:
         """ã_b for the masked samples among a [n, D], one tensor for each part of the mask."""
         if shares is None:
             observed = self.prior_trunk(self.hide(mask.select(a), mask))
@@ -139,9 +155,9 @@ class DGM(nn.Module):
             hidden = shares[mask.seen.argmax(1), mask.rows]
             observed = shares.sum(0)[mask.rows] - hidden + self.prior_trunk.bias
         trunk = F.relu(observed + self.mask_trunk(mask.seen))
-        return self.impute(mask, *split_gaussian(self.prior(trunk)), trunk)[1]
+        return self.impute(mask, *split_gaussian(self.prior(trunk)), trunk, scales)[1]
 
-    def bound(self, a: Tensor, mask: Mask) -> Bound:
+    def bound(self, a: Tensor, mask: Mask, scales: Tensor | None = None) -> Bound:
         """Λ(a, b; θ, φ) with the hyperprior, for the masked samples a [m, D], detached from the classifier."""
         b = self.mask_trunk(mask.seen)
         trunk = F.relu(self.prior_trunk(self.hide(a, mask)) + b)
@@ -151,25 +167,25 @@ class DGM(nn.Module):
         reconstruction = a.new_zeros(())
         for part, mean in zip(mask.parts, self.mean(z, trunk, mask.parts), strict=True):
             target = a[part.rows, self.slices[part.layer]]
-            reconstruction = (
-                reconstruction + gaussian_log_likelihood(target, mean, self.decoder_variance, part.units).sum()
-            )
-        means, imputations = self.impute(mask, mu_p, sigma_p, trunk)
+            variance = self.variance_of(part.layer, scales)
+            reconstruction = reconstruction + gaussian_log_likelihood(target, mean, variance, part.units).sum()
+        means, imputations = self.impute(mask, mu_p, sigma_p, trunk, scales)
         return Bound(
             reconstruction=reconstruction,
             kl=mask.total(gaussian_kl(mu_q, sigma_q, mu_p, sigma_p)),
             hyperprior=mask.total(normal_gamma(mu_p, sigma_p, self.sigma_mu, self.sigma_sigma)),
             imputations=imputations,
             squared_errors={
-                part.layer: self._squared_error(a[part.rows, self.slices[part.layer]], mean, part)
+                part.layer: self.squared_error(a[part.rows, self.slices[part.layer]], mean, part)
                 for part, mean in zip(mask.parts, means, strict=True)
             },
         )
 
     @staticmethod
     @torch.no_grad()
-    def _squared_error(a: Tensor, mean: Tensor, part: Part) -> Total:
-        squares = (a - mean).square_()
+    def squared_error(a: Tensor, imputed: Tensor, part: Part) -> Total:
+        """Σ (imputed − a)² over the imputed units, and their number."""
+        squares = (a - imputed).square_()
         if part.units is None:
             return squares.sum(), float(squares.numel())
         return squares.mul_(part.units).sum(), part.units.sum() * (a.shape[1] // part.units.shape[1])

@@ -1,9 +1,14 @@
 """What the DGM sees of the activations: per-unit mean taken off, divided by a per-layer standard deviation."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
+
+MOMENTUM = 0.05  # how far running moments move towards those of a batch
+
+VarianceIn = Literal["relative", "raw"]  # a variance in units of the layer's own running one, or of its raw values
 
 
 class Normaliser(nn.Module):
@@ -19,7 +24,7 @@ class Normaliser(nn.Module):
     started: Tensor
     layer_of_unit: Tensor
 
-    def __init__(self, sizes: Sequence[int], momentum: float = 0.05):
+    def __init__(self, sizes: Sequence[int], momentum: float = MOMENTUM):
         super().__init__()
         self.sizes, self.momentum = list(sizes), momentum
         self.register_buffer("mean", torch.zeros(sum(sizes)))
@@ -50,7 +55,12 @@ class Normaliser(nn.Module):
         variances = (squares - mean.square()).clamp_min_(0).split(self.sizes)
         self.mean.lerp_(mean, weight)
         self.variance.lerp_(torch.stack([v.mean() for v in variances]), weight)
-        self.scale.copy_(self.variance.sqrt().clamp_min(1e-4).index_select(0, self.layer_of_unit))
+        self.scale.copy_(self.layer_scales.index_select(0, self.layer_of_unit))
+
+    @property
+    def layer_scales(self) -> Tensor:
+        """The running standard deviation of each layer: the root of the mean over its units of their variances."""
+        return self.variance.sqrt().clamp_min(1e-4)
 
     def forward(self, a: Tensor) -> Tensor:
         return (a - self.mean) / self.scale

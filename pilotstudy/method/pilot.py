@@ -1,6 +1,7 @@
 """Pilot: a classifier trained together with a DGM over its activations, draws from which are inserted into it."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from pilotstudy.method.dgm import DGM
 from pilotstudy.method.masked import Masked, Schedule
 from pilotstudy.method.masks import Mask, MaskKind, MaskPrior
 from pilotstudy.method.modes import couples_samples
-from pilotstudy.method.normaliser import Normaliser
+from pilotstudy.method.normaliser import Normaliser, VarianceIn
 from pilotstudy.method.regulariser import Loss, ParameterGroup, Regulariser
 from pilotstudy.method.sizing import DgmView, Plan, Sizing, chosen_layers
 from pilotstudy.method.views import VIEW_KINDS, Views
@@ -27,7 +28,8 @@ class Pilot(Masked):
     - `mask`: where draws are inserted: `a-aug` one whole layer of a sample, `a-drop` units of all layers, `x-aug` the
       whole input, `x-drop` units of the input. `mask_rate`: of how many samples, or units. `mask_schedule`: `annealed`
       lets the rate grow from 0 over the training (set `progress` from 0 to 1).
-    - `decoder_variance`: of the noise that a draw adds to the decoder's mean; in normalised units with `normalise`.
+    - `decoder_variance`: of the noise that a draw adds to the decoder's mean. `variance_in`: in what units: `relative`
+      to the layer's running variance (which needs `normalise`), or `raw`, as the layer's values are.
     - `sigma_mu`, `sigma_sigma`: the Normal-Gamma hyperprior on the prior's mean and deviation (appendix A).
     - `dgm_width`, `z`: hidden units of the DGM's nets, and dimensions of its latent variable.
     - `dgm_learning_rate`, `gradient_clip`: of the DGM alone; the classifier's rate is given to `parameter_groups`.
@@ -52,6 +54,7 @@ class Pilot(Masked):
         mask_rate: float = 0.5,
         mask_schedule: Schedule = "constant",
         decoder_variance: float = 0.1,
+        variance_in: VarianceIn = "relative",
         sigma_mu: float = 10.0,
         sigma_sigma: float = 1.0,
         dgm_width: int = 256,
@@ -71,6 +74,9 @@ class Pilot(Masked):
         check_number("dgm_width", dgm_width, least=1, whole=True)
         check_number("z", z, least=1, whole=True)
         check_choice("dgm_view", dgm_view, ("auto", *VIEW_KINDS))
+        check_choice("variance_in", variance_in, get_args(VarianceIn))
+        if variance_in == "relative" and not normalise:
+            raise ValueError('without normalise the DGM sees raw values: set variance_in = "raw", too')
         plan = self._plan(dgm_layers, dgm_view, dgm_width, z)
         self.seen = [*plan.layers, len(self.activations.layers) + 1]  # the DGM's layers, as the network's
         self.views = Views(plan.views)
@@ -88,6 +94,7 @@ class Pilot(Masked):
             sigma_sigma=sigma_sigma,
         )
         self.normaliser = Normaliser(sizes) if normalise else None
+        self.variance_in = variance_in
         self.dgm_learning_rate, self.gradient_clip = dgm_learning_rate, gradient_clip
 
     def _plan(self, dgm_layers: str, dgm_view: DgmView, width: int, z: int) -> Plan:
@@ -141,6 +148,18 @@ class Pilot(Masked):
             return self.activations.run(self.network, x[mask.others], edit)
         return mask.reorder(self.activations.run(self.network, x, edit))
 
+    def _scales(self) -> Tensor | None:
+        """Of the layers, where the decoder's variance is in raw units and the DGM sees others."""
+        return None if self.normaliser is None or self.variance_in == "relative" else self.normaliser.layer_scales
+
+    def drawn(self, a: Tensor, mask: Mask, shares: Tensor | None = None) -> list[Tensor]:
+        """What a prediction inserts into the masked samples among a [n, D]: draws of the DGM."""
+        return self.dgm.sample(a, mask, shares, self._scales())
+
+    def inserted(self, a: Tensor, mask: Mask, imputations: list[Tensor]) -> list[Tensor]:
+        """What a training step inserts into the masked samples a [m, D]: their imputations."""
+        return imputations
+
     def training_logits(self, x: Tensor) -> Tensor:
         """One stochastic pass; samples in the order given."""
         with self.changed_inputs(x) as changed:
@@ -152,8 +171,8 @@ class Pilot(Masked):
             return super().training_logits(x)
         with torch.no_grad():
             a = self.record(x)
-            imputations = self.dgm.sample(a if self.normaliser is None else self.normaliser(a), mask)
-        return mask.restore(self.with_insertions(x, mask, imputations))
+            values = self.drawn(a if self.normaliser is None else self.normaliser(a), mask)
+        return mask.restore(self.with_insertions(x, mask, values))
 
     def loss(self, x: Tensor, y: Tensor) -> Loss:
         with self.changed_inputs(x) as changed:
@@ -168,8 +187,9 @@ class Pilot(Masked):
         if self.normaliser is not None:
             self.normaliser.update(a, mask.weights)
             a = self.normaliser(a)
-        bound = self.dgm.bound(a, mask)
-        cross_entropy = self.cross_entropy(self.with_insertions(x, mask, bound.imputations), mask.reorder(y))
+        bound = self.dgm.bound(a, mask, self._scales())
+        values = self.inserted(a, mask, bound.imputations)
+        cross_entropy = self.cross_entropy(self.with_insertions(x, mask, values), mask.reorder(y))
         count = mask.count()
         terms = {
             "reconstruction": (bound.reconstruction.detach(), count),
@@ -203,8 +223,8 @@ class Pilot(Masked):
             if not mask.parts:
                 continue
             # Samples with no mask keep the point prediction, so only the others run again.
-            imputations = self.dgm.sample(a, mask, shares)
-            probabilities = self.with_insertions(mask.select(x), mask.among_selected(), imputations).softmax(1)
+            values = self.drawn(a, mask, shares)
+            probabilities = self.with_insertions(mask.select(x), mask.among_selected(), values).softmax(1)
             if mask.rows is None:
                 total += probabilities - point
             else:

@@ -52,7 +52,7 @@ def page_data(run: Run) -> PageData:
         "answer": answer_section(evidence),
         "table": table_section(evidence),
         "calibration": calibration_section(evidence),
-        "search": search_section(study, trials, evidence.spaces),
+        "search": search_section(evidence),
         "training": training_section(study, trials, curves, evidence.arms),
         "trials": trials_section(run, trials, curves),
         "made": made_section(evidence),

@@ -8,15 +8,23 @@ from pilotstudy.study.budget import Budget
 from pilotstudy.study.toml import toml_text
 
 
+def planned_trials(budget: Budget, arm: str) -> int:
+    """How many trials the arm's search has; where arms share seconds, how many it has had so far."""
+    if budget.search_by == "seconds" and arm in budget.spent:
+        return budget.spent[arm].trials
+    return budget.search_trials.get(arm, 0)
+
+
 def made_section(evidence: RunEvidence) -> dict[str, object]:
     frozen, study = evidence.run.frozen(), evidence.study
-    given, made = Budget.of(study), frozen.provenance
+    given, made = evidence.budget, frozen.provenance
     budget: list[dict[str, object]] = [
         {
             "arm": arm,
             "seeds": given.seeds,
             "epochs": given.epochs,
-            "search trials": given.search_trials.get(arm, 0),
+            "search trials": planned_trials(given, arm),
+            "search seconds": round(given.spent[arm].seconds, 1) if arm in given.spent else 0,
             "fresh seeds": given.confirm_seeds if arm in given.search_trials else 0,
         }
         for arm in study.arms

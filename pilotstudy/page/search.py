@@ -1,12 +1,13 @@
 """The search: for each searched arm its parameters, what matters for reaching the best, and the winner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import numpy as np
 
 from pilotstudy.arms.arm import Choice, Space, widened
 from pilotstudy.evidence.importance import importance
+from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import chosen_by, optimism
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.page.rounding import rounded
@@ -15,8 +16,9 @@ from pilotstudy.study.space import start_of
 from pilotstudy.study.spec import Study
 
 
-def search_section(study: Study, trials: Sequence[TrialRow], spaces: Mapping[str, Space]) -> dict[str, object]:
-    """`trials`: all of the page's; they are known by their places in it."""
+def search_section(evidence: RunEvidence) -> dict[str, object]:
+    """Trials are known by their places among all of the run."""
+    study, trials, spaces = evidence.study, evidence.trial_rows, evidence.spaces
     options = study.search
     arms = options.arms if options and options.trials else ()
     objectives = known_objectives(study)
@@ -24,7 +26,7 @@ def search_section(study: Study, trials: Sequence[TrialRow], spaces: Mapping[str
         "arms": {arm: arm_search(study, arm, trials, spaces[arm]) for arm in arms},
         "objectives": objectives,
         "floor": options.accuracy_floor if options else 0,
-        "optimism": [rounded(asdict(gap)) for gap in optimism(trials, chosen_by(study))] if options else [],
+        "optimism": [rounded(asdict(gap)) for gap in optimism(evidence)],
     }
 
 

@@ -12,21 +12,21 @@ from pilotstudy.evidence import paper
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.compare import compare_rows, reference_row
 from pilotstudy.evidence.ensembles import ensemble_figures
+from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
-from pilotstudy.evidence.summary import chosen_by, optimism, summary
+from pilotstudy.evidence.summary import optimism, summary
 from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.metrics.scores import BINS
 from pilotstudy.report.formats import FORMATS, as_latex, as_markdown
 from pilotstudy.report.plain import csv_text
-from pilotstudy.report.table import build_table
+from pilotstudy.report.table import build_table, ensemble_note
 from pilotstudy.runs import schemas
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.status import mixtures, total_of
 from pilotstudy.storage import new_folder, write
-from pilotstudy.study.budget import Budget
 from pilotstudy.study.recipe import PREFIX, Training
 from pilotstudy.study.spec import Study
 from pilotstudy.study.toml import toml_text
@@ -61,7 +61,7 @@ def appendix_texts(evidence: RunEvidence) -> dict[str, str]:
         "study.toml": toml_text(frozen.study),
         "provenance.json": json.dumps(provenance, indent=1, default=str) + "\n",
         "results.csv": csv_text([row.record() for row in summary(evidence)]),
-        "optimism.csv": csv_text([asdict(gap) for gap in optimism(evidence.trial_rows, chosen_by(evidence.study))]),
+        "optimism.csv": csv_text([asdict(gap) for gap in optimism(evidence)]),
         "ensembles.csv": csv_text([row.record() for row in ensemble_figures(evidence)]),
         "claims.csv": csv_text([claim.record() for claim in judge_all(evidence)]),
         "table.tex": as_latex(table) + "\n",
@@ -94,7 +94,7 @@ def imported_sentence(study: Study) -> str:
 
 
 def training_sentences(evidence: RunEvidence) -> str:
-    study, budget = evidence.study, Budget.of(evidence.study)
+    study, budget = evidence.study, evidence.budget
     if study.imported:
         return f"{imported_sentence(study)}; how they were made is not known to pilotstudy"
     subset = ""
@@ -110,12 +110,12 @@ def training_sentences(evidence: RunEvidence) -> str:
         f"settings with {len(study.seeds)} seeds ({', '.join(map(str, study.seeds))})"
     )
     if budget.search_trials:
-        each = min(budget.search_trials.values())
         objectives = ", ".join(study.search.objectives if study.search else ())
         text += (
-            f"; {', '.join(budget.search_trials)} were in addition each searched with {each} trials (Optuna, TPE, "
-            f"validation {objectives}{searched_recipe(evidence)}), and their best settings were "
-            f"trained again with {budget.confirm_seeds} fresh seeds"
+            f"; {', '.join(budget.search_trials)} were in addition searched with "
+            f"{budget.search_in_words(list(budget.search_trials))}, by Optuna's TPE (validation "
+            f"{objectives}{searched_recipe(evidence)}), and their best settings were trained again with "
+            f"{budget.confirm_seeds} fresh seeds"
         )
     statuses = [row.status for row in evidence.trial_rows]
     total, finished = total_of(evidence.run), statuses.count(Status.FINISHED)
@@ -183,15 +183,35 @@ def statistics_sentences(evidence: RunEvidence) -> str:
     frozen = evidence.run.frozen()
     made = frozen.provenance
     versions = ", ".join(f"{name} {version}" for name, version in made.packages.items() if version)
-    of_what = "of the last epoch on the test images, which guided no choice"
+    of_what = "of the last epoch on the test images; no setting in this run was chosen by them"
     if evidence.study.imported:
         of_what = "of the test images"
+    notes = [*ensemble_note(evidence.at()), *reservations(evidence.run), *mixtures(evidence.trial_rows)]
     return (
-        f"Figures are {of_what}; ECE has {BINS} equal-width bins. "
-        f"± is the sample deviation over seeds. Intervals are 95 %: bootstrap over test images ({RESAMPLES:,} "
-        f"resamples, shared by all methods) and Student's t over seeds, combined; differences are paired over both, "
-        f"and p-values are Holm-corrected within a metric. Data fingerprint (SHA-256) {frozen.fingerprint}. "
+        f"Figures are {of_what}. ECE has {BINS} equal-width bins; a difference in it counts only if it is also there "
+        f"with each network's noise floor taken off. {interval_sentences(evidence)} "
+        f"Data fingerprint (SHA-256) {frozen.fingerprint}. "
         f"Versions: Python {made.python}, {versions}; code {made.code_version}"
         f"{', commit ' + made.git_commit if made.git_commit else ''}. Hardware: {made.machine['system']}, "
-        f"{made.machine['cores']} cores." + "".join(f" {said}" for said in mixtures(evidence.trial_rows))
+        f"{made.machine['cores']} cores." + "".join(f" {said}" for said in notes)
+    )
+
+
+def interval_sentences(evidence: RunEvidence) -> str:
+    """What intervals and p-values are made of, in this run."""
+    rows = evidence.at().rows
+    images = f"bootstrap over test images ({RESAMPLES:,} resamples, shared by all methods)"
+    if all(len(by_seed) == 1 for by_seed in rows.values()):
+        return f"Intervals are 95 %: {images}, for the one network of each method."
+    pairs = "differences are paired over both"
+    if len({row.phase for row in rows}) > 1:
+        pairs = (
+            "differences are paired over images and, but for tuned against fixed settings (Welch's), also over seeds"
+        )
+    claims = len(evidence.study.claims)
+    verdicts = f", the verdicts on {claims} claims over all of them" if claims > 1 else ""
+    return (
+        f"± is the sample deviation over seeds. Intervals are 95 %: {images} and Student's t over seeds, combined, "
+        f"and never narrower than the bootstrap alone; {pairs}. p-values of comparisons are Holm-corrected within a "
+        f"metric{verdicts}."
     )

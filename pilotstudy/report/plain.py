@@ -159,7 +159,11 @@ def results_text(rows: Sequence[SummaryRow], optimism: Sequence[Optimism]) -> st
     text = f"test figures, mean ± sample deviation over seeds, ECE with {BINS} bins\n{table(results_lines(rows))}"
     if optimism:
         gaps = table([asdict(gap) for gap in optimism])
-        text += f"\n\nvalidation figures of the search's best, and of the same settings on fresh seeds\n{gaps}"
+        text += (
+            "\n\nthe search: validation figures of its best, and of the same settings on fresh seeds; the optimism is "
+            "over seeds,\nsince the validation images are those that chose; trials and training seconds that it took\n"
+            f"{gaps}"
+        )
     return text
 
 

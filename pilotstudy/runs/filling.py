@@ -50,8 +50,10 @@ def _lacks(evaluations: pa.StructArray, name: str) -> bool:
 def _figures(files: RunFiles, key: str, missing: list[str], stored: list[Row]) -> list[Row]:
     """The evaluations of a trial, with what was missing."""
     try:
-        has_validation = any(evaluation["split"] == "validation" for evaluation in stored)
-        predictions = schemas.load_predictions(files.trial(key).predictions, has_validation=has_validation)
+        splits = {evaluation["split"] for evaluation in stored}
+        predictions = schemas.load_predictions(
+            files.trial(key).predictions, has_validation="validation" in splits, has_test="test" in splits
+        )
     except DataError:  # whoever needs them says so
         return stored
     complete = []

@@ -57,7 +57,7 @@ class FrozenStudy:
 
     def parsed(self) -> Study:
         """The study; in format 1, what each trial is given stood in the options."""
-        study = Study.model_validate(self.study, strict=False, context=FROZEN)
+        study = with_units(Study.model_validate(self.study, strict=False, context=FROZEN))
         resources = {name: self.options[name] for name in Resources.model_fields if name in self.options}
         return study.model_copy(update={"resources": study.resources.changed(resources)}) if resources else study
 
@@ -88,6 +88,18 @@ class FrozenStudy:
             return _FROZEN.validate_python(content)
         except ValidationError as error:
             raise InputError(f"{path} cannot be read: {first_problem(error)}") from error
+
+
+def with_units(study: Study) -> Study:
+    """0.1.0 did not say what variances were in: Pilot's in what its DGM sees, those of noise in raw values."""
+    arms = dict(study.arms)
+    for name, settings in study.arms.items():
+        arm = all_arms().get(study.method(name))
+        known = arm.settings.model_fields if arm else {}
+        if "variance_in" in known and "variance_in" not in settings:
+            normalised = settings.get("normalise", "normalise" in known)
+            arms[name] = {**settings, "variance_in": "relative" if normalised else "raw"}
+    return study.model_copy(update={"arms": arms})
 
 
 _FROZEN = TypeAdapter(FrozenStudy)

@@ -160,6 +160,11 @@ class TrialResult:
         return f"CPU ({model})" if device == "cpu" and model else str(device) if device else None
 
     @property
+    def has_test(self) -> bool:
+        """Whether it predicted the test images: trials of a search do not."""
+        return any(each.split == "test" for each in self.evaluations)
+
+    @property
     def torch(self) -> str | None:
         return str(self.environment["torch"]) if "torch" in self.environment else None
 

@@ -36,6 +36,14 @@ def figures_of(trials: pa.Table) -> list[dict[str, float] | None]:
     return of_rows
 
 
+def tested_of(trials: pa.Table) -> list[bool]:
+    """Whether each row has figures of the test images."""
+    lists = trials["evaluations"].combine_chunks()
+    of_test = pc.list_parent_indices(lists).filter(pc.equal(lists.flatten().field("split"), "test"))
+    tested = set(of_test.unique().to_pylist())
+    return [place in tested for place in range(len(trials))]
+
+
 def gather_epochs(files: RunFiles, keys: Iterable[str]) -> None:
     """The epochs of trials that will never run again, in one file: thousands of small ones take seconds to read."""
     epochs = Results(files).epochs

@@ -30,7 +30,9 @@ class Predictions:
 
 
 class PredictionPair(NamedTuple):
-    """What one model predicts for both splits; of predictions from elsewhere, validation may be empty."""
+    """What one model predicts for both splits. A search's trials have no test part, those from elsewhere may have no
+    validation part: it is empty.
+    """
 
     validation: Predictions
     test: Predictions
@@ -141,8 +143,8 @@ def own_metadata(schema: pa.Schema) -> object:
         return None
 
 
-def load_predictions(path: Path, *, has_validation: bool = True) -> TrialPredictions:
-    """What `predictions_table` made a table of. Predictions from elsewhere may have no validation part: it is empty."""
+def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool = True) -> TrialPredictions:
+    """What `predictions_table` made a table of. A part that it is known not to have is empty."""
     try:
         table = read(path, PREDICTIONS, required=PREDICTIONS.names)
     except (FileNotFoundError, KeyError, pa.ArrowException) as error:
@@ -160,9 +162,10 @@ def load_predictions(path: Path, *, has_validation: bool = True) -> TrialPredict
         at, mode, split = (names[code] for names, code in zip(words, codes[start], strict=True))
         part = Predictions(rows[start:end], labels[start:end], logits[start:end])
         parts.setdefault((at, mode), {})[split] = part
-    nothing = {} if has_validation else {"validation": Predictions(rows[:0], labels[:0], logits[:0])}
+    nothing = Predictions(rows[:0], labels[:0], logits[:0])
+    empty = {split: nothing for split, there in (("validation", has_validation), ("test", has_test)) if not there}
     try:
-        return {model: PredictionPair(**(nothing | splits)) for model, splits in parts.items()}
+        return {model: PredictionPair(**(empty | splits)) for model, splits in parts.items()}
     except TypeError as error:
         raise DataError(f"{path} lacks the predictions of a split: remove it and the result of its name") from error
 

@@ -65,7 +65,7 @@ def _changes(before: Study, now: Study) -> Iterator[tuple[str, object, object]]:
         if arm in now.arms:
             yield from _differences(before.arms[arm], now.arms[arm], f"arms.{arm}")
     if before.search and now.search and before.search.trials and now.search.trials:
-        for key in "objectives", "space", "seed", "early_stopping":
+        for key in "objectives", "space", "seed", "early_stopping", "budget":
             old, new = getattr(before.search, key), getattr(now.search, key)
             if old != new:
                 yield f"search.{key}", old, new

@@ -16,7 +16,7 @@ from pilotstudy.arms.arm import Setting
 from pilotstudy.errors import RunLockedError
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Place, Proposal, Status, TrialResult, validation_figures
-from pilotstudy.runs.results import figures_of
+from pilotstudy.runs.results import figures_of, tested_of
 from pilotstudy.schedule.earlier import EarlierResults, Proposed, earlier_proposals, earlier_table, final_rows
 from pilotstudy.schedule.item import Ending, Item
 from pilotstudy.schedule.search import ArmSearch
@@ -24,6 +24,7 @@ from pilotstudy.schedule.trial_table import TrialTable
 from pilotstudy.storage import Background
 from pilotstudy.study.budget import PHASES, Budget, Phase, confirm_seeds, counts, trial_with
 from pilotstudy.study.looks import Looks
+from pilotstudy.study.shares import Shares
 from pilotstudy.study.space import space_of, start_of
 from pilotstudy.study.spec import Study
 
@@ -43,12 +44,13 @@ class Director:
         self._best: dict[str, Item] = {}
         self.total = sum(self.counts.values())
         search = study.search
-        self.each = self.counts["search"] // len(search.arms) if search else 0
+        self.searched = self.counts["search"]  # how many trials the search has
         self.searches: dict[str, ArmSearch] = {}
-        if search and self.each:
+        if search and self.searched:
             self.searches = {
                 arm: ArmSearch(arm, space_of(study, arm), start_of(study, arm), search) for arm in search.arms
             }
+        self._shares = Shares(self.searches)
         self._upcoming = self._plan()
         self._held: Item | Literal["wait", "done"] | None = None  # asked for by `all_done`, not yet handed out
         self.background = Background()
@@ -58,7 +60,7 @@ class Director:
         self._table = TrialTable(run.files, self.background, final)
         self._endings = endings_of(final)  # by key, of all trials that need not run again
         self._earlier.unread.difference_update(self._endings)
-        self._recall(earlier_proposals(run, table, self.searches, self.each))
+        self._recall(earlier_proposals(run, table, self.searches, self._most_each()))
 
     def _item(self, phase: Phase, arm: str, number: int, settings: Mapping[str, Setting], seed: int) -> Item:
         trial = trial_with(self.study, arm, settings, seed)
@@ -68,6 +70,8 @@ class Director:
         item.index = len(self.items)
         self.items.append(item)
         self.tally[item.phase][item.status] += 1
+        if item.phase == "search":
+            self._shares.propose(item.arm)
         return item
 
     def _becomes(self, item: Item, status: Status) -> None:
@@ -78,7 +82,9 @@ class Director:
     def _recall(self, proposals: Proposed) -> None:
         """Takes up the proposals of an earlier start, in the order in which they were made."""
         self._recalled: dict[tuple[str, int], Item] = {}
-        for (arm, number), settings in proposals.items():
+        first = set(sorted(proposals, key=lambda place: place[1])[: self.searched])
+        for arm, number in (place for place in proposals if place in first):
+            settings = {**self.searches[arm].start, **proposals[arm, number]}  # 0.1.0 had fewer
             self.searches[arm].recall(settings)
             item = self._item("search", arm, number, settings, self.study.seeds[0])
             self._recalled[arm, number] = self._placed(item)
@@ -95,14 +101,34 @@ class Director:
         ]
         self._learn_endings(fixed)
         yield from map(self._placed, fixed)
-        for number in range(self.each):
-            for arm, search in self.searches.items():
-                yield self._recalled.get((arm, number)) or self._proposed(arm, number, search)
+        yield from self._searching()
         while self.tally["search"][Status.WAITING] or self.tally["search"][Status.RUNNING]:
             yield None
         confirming = self._confirming()
         self._learn_endings(confirming)
         yield from map(self._placed, confirming)
+
+    def _most_each(self) -> int:
+        """How many trials of the search one arm can have."""
+        if not self.searches:
+            return 0
+        return self.searched if self._by_seconds else self.searched // len(self.searches)
+
+    @property
+    def _by_seconds(self) -> bool:
+        return self.study.search is not None and self.study.search.budget == "seconds"
+
+    def _searching(self) -> Iterator[Item]:
+        """The trials of the search: of the arms in turn, or always of the one that has used the least seconds."""
+        if self._by_seconds:
+            yield from list(self._recalled.values())
+            for _ in range(self.searched - len(self._recalled)):
+                arm = self._shares.next()
+                yield self._proposed(arm, self.searches[arm].proposed, self.searches[arm])
+            return
+        for number in range(self._most_each()):
+            for arm, search in self.searches.items():
+                yield self._recalled.get((arm, number)) or self._proposed(arm, number, search)
 
     def _proposed(self, arm: str, number: int, search: ArmSearch) -> Item:
         settings = search.propose()
@@ -163,7 +189,7 @@ class Director:
         if item.key not in self._endings:
             self._learn_endings([item])
         ending = self._endings.get(item.key)
-        if ending is None:
+        if ending is None or not ending.serves(item):
             return False
         item.reused = True
         self._conclude(item, ending)
@@ -188,9 +214,9 @@ class Director:
         """Told when a trial starts again through no fault of its own: the node's, or too small a share of a GPU."""
         self.running[key].retries += 1
 
-    def stopped_early(self, key: str, epochs: int) -> None:
+    def stopped_early(self, key: str, epochs: int, seconds: float | None) -> None:
         """Told when a trial of the search was stopped. Nobody finishes it, so its result is written here."""
-        self._give_up(key, replace(self._unfinished(key, Status.STOPPED), epochs=epochs))
+        self._give_up(key, replace(self._unfinished(key, Status.STOPPED), epochs=epochs, training_seconds=seconds))
 
     def failed(self, key: str, error: str, traceback: str | None = None, place: Place | None = None) -> None:
         """Told when a trial failed. Its result is written here."""
@@ -213,7 +239,16 @@ class Director:
     def _ending(self, result: TrialResult, retries: int = 0) -> Ending:
         figures = validation_figures(result.evaluations)
         row = self._table.add(result)
-        return Ending(result.status, figures, retries + result.restarts, result.moves, result.error, row)
+        return Ending(
+            status=result.status,
+            figures=figures,
+            retries=retries + result.restarts,
+            moves=result.moves,
+            error=result.error,
+            row=row,
+            tested=result.has_test,
+            seconds=result.training_seconds,
+        )
 
     def _conclude(self, item: Item, ending: Ending) -> None:
         self._becomes(item, ending.status)
@@ -224,6 +259,7 @@ class Director:
         if item.figures and (best is None or _rank(item) < _rank(best)):
             self._best[item.arm] = item
         if item.phase == "search":
+            self._shares.end(item.arm, ending.seconds)
             figures = item.figures if item.status is Status.FINISHED else None
             self.searches[item.arm].learn(item.number, figures, stopped_early=item.status is Status.STOPPED)
 
@@ -244,11 +280,11 @@ class Director:
 
 def endings_of(final: pa.Table) -> dict[str, Ending]:
     """By key how earlier trials ended, from the rows of their table; its rows follow the empty one in the new table."""
-    columns = (final[name].to_pylist() for name in ("key", "status", "retries", "moves"))
-    rows = enumerate(zip(*columns, figures_of(final), strict=True), 1)
+    columns = (final[name].to_pylist() for name in ("key", "status", "retries", "moves", "training_seconds"))
+    rows = enumerate(zip(*columns, figures_of(final), tested_of(final), strict=True), 1)
     return {
-        key: Ending(Status(status), figures, retries, moves or 0, None, row)
-        for row, (key, status, retries, moves, figures) in rows
+        key: Ending(Status(status), figures, retries, moves or 0, None, row, tested, seconds)
+        for row, (key, status, retries, moves, seconds, figures, tested) in rows
     }
 
 

@@ -15,6 +15,7 @@ from pilotstudy.runs.filling import filled
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.records import FINAL, TrialResult
+from pilotstudy.runs.results import tested_of
 from pilotstudy.runs.schemas import trials_schema
 from pilotstudy.storage import AT_ONCE, names
 
@@ -59,10 +60,14 @@ def earlier_proposals(run: Run, table: pa.Table, arms: Iterable[str], most: int)
 
 
 def final_rows(table: pa.Table, keys: Collection[str]) -> pa.Table:
-    """The rows of trials that need not run again, each key once, of those whose result is still there."""
+    """The rows of trials that need not run again, each key once, of those whose result is still there.
+
+    Of several with one key that with test figures: a trial of the search may have run again for them.
+    """
     there = pc.is_in(table["key"], pa.array(list(keys), pa.string()))
     rows = table.filter(pc.and_(there, pc.is_in(table["status"], pa.array([str(status) for status in FINAL]))))
-    first = {key: place for place, key in reversed(list(enumerate(rows["key"].to_pylist())))}
+    all_keys, tested = rows["key"].to_pylist(), tested_of(rows)
+    first = {all_keys[place]: place for place in sorted(range(len(rows)), key=lambda place: (tested[place], -place))}
     return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 

@@ -138,7 +138,7 @@ class _Loop:
                 break
             self.screen.progress(item, record)
             if self._stops_early(item, trial.trainer.epoch, record) and not trial.ended:
-                self.director.stopped_early(item.key, trial.trainer.epoch)
+                self.director.stopped_early(item.key, trial.trainer.epoch, trial.seconds)
                 return
             if not trial.ended and self._must_stop():
                 trial.save()
@@ -158,6 +158,7 @@ class _Loop:
             threads=resources.cpus_per_trial,
             checkpoint_seconds=resources.checkpoint_seconds,
             graph=graph,
+            test=item.predicts_test,
         )
 
     def _stops_early(self, item: Item, epoch: int, record: Mapping[str, float]) -> bool:

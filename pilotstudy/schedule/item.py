@@ -29,6 +29,11 @@ class Item:
     row: int = 0  # of its result in the table of trials
 
     @property
+    def predicts_test(self) -> bool:
+        """Whether its trial is to predict the test images: what the search tries does not."""
+        return self.phase != "search"
+
+    @property
     def name(self) -> str:
         return f"{self.phase} {self.arm} {self.number}"
 
@@ -43,3 +48,9 @@ class Ending:
     moves: int
     error: str | None
     row: int
+    tested: bool  # whether it has figures of the test images
+    seconds: float | None  # of training
+
+    def serves(self, item: Item) -> bool:
+        """Whether the item needs no trial of its own: outside the search, it needs test figures."""
+        return self.tested or self.status is Status.DIVERGED or not item.predicts_test

@@ -6,7 +6,7 @@ A short epoch is trained as trials train it, and evaluated on validation images;
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -18,6 +18,7 @@ from pilotstudy.schedule import prices
 from pilotstudy.schedule.prices import Gpu
 from pilotstudy.schedule.timing import Cost, estimated, measured
 from pilotstudy.study.budget import Budget, counts, fixed_trial
+from pilotstudy.study.shares import expected_shares
 from pilotstudy.study.spec import Study
 from pilotstudy.trial import device
 from pilotstudy.trial.trainer import Trainer
@@ -112,22 +113,28 @@ def plan_study(
 
 def arm_rows(study: Study, cost_of: Callable[[str], Cost]) -> list[ArmCost]:
     budget = Budget.of(study)
-    rows: list[ArmCost] = []
+    costs: dict[str, Cost] = {}
     with Progress("timing", len(study.arms)) as progress:
         for arm in study.arms:
-            cost, trials = cost_of(arm), budget.trials_of(arm)
-            rows.append(
-                {
-                    "arm": arm,
-                    "ms_a_step": 1000 * cost.step,
-                    "seconds_a_trial": cost.trial,
-                    "arms": trials["arms"],
-                    "search": trials["search"],
-                    "confirm": trials["confirm"],
-                    "seconds": cost.trial * sum(trials.values()),
-                }
-            )
+            costs[arm] = cost_of(arm)
             progress.advance()
+    shares: Mapping[str, int] = budget.search_trials
+    if budget.search_by == "seconds":
+        shares = expected_shares({arm: costs[arm].trial for arm in budget.search_trials}, budget.search_total)
+    rows: list[ArmCost] = []
+    for arm, cost in costs.items():
+        trials = budget.trials_of(arm) | {"search": shares.get(arm, 0)}
+        rows.append(
+            {
+                "arm": arm,
+                "ms_a_step": 1000 * cost.step,
+                "seconds_a_trial": cost.trial,
+                "arms": trials["arms"],
+                "search": trials["search"],
+                "confirm": trials["confirm"],
+                "seconds": cost.trial * sum(trials.values()),
+            }
+        )
     return rows
 
 

@@ -1,7 +1,8 @@
 """The arithmetic of a study: its phases, trials, seeds and rows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, islice
 from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
@@ -14,6 +15,15 @@ from pilotstudy.study.statements import ENSEMBLE, Row
 
 Phase = Literal["arms", "search", "confirm"]
 PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
+FIRST_FRESH = 10_000  # the first of the confirmation's seeds
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the search of an arm has taken so far: trials that ended, and their training seconds."""
+
+    trials: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -26,20 +36,27 @@ class Budget:
     seeds: int
     epochs: int | None  # None: nothing was trained, the predictions were imported
     train_size: int | None
-    search_trials: Mapping[str, int]  # by searched arm
+    search_trials: Mapping[str, int]  # by searched arm; where they share seconds, known only afterwards: `spent`
     confirm_seeds: int
+    search_total: int = 0
+    search_by: Literal["trials", "seconds"] = "trials"  # what is the same for each searched arm
+    spent: Mapping[str, Spent] = field(default_factory=dict)  # by searched arm, where it is known
     looks: Looks | None = None
 
     @classmethod
     def of(cls, study: Study, looks: Looks | None = None) -> "Budget":
         searched = study.search.arms if study.search and study.search.trials else ()
         each = study.search.trials // len(searched) if study.search and searched else 0
+        by = study.search.budget if study.search else "trials"
+        total = study.search.trials if study.search and each and by == "seconds" else each * len(searched)
         return cls(
             seeds=len(study.seeds),
             epochs=None if study.imported else study.training.epochs,
             train_size=study.data.train_size,
             search_trials=dict.fromkeys(searched, each),
             confirm_seeds=study.search.confirm_seeds if study.search else 0,
+            search_total=total,
+            search_by=by,
             looks=looks,
         )
 
@@ -50,13 +67,27 @@ class Budget:
         return replace(self, seeds=seeds, confirm_seeds=seeds)
 
     def trials_of(self, arm: str) -> dict[Phase, int]:
-        """How many trials one arm has in each phase."""
+        """How many trials one arm has in each phase, if those of the search are the same for all."""
         each = self.search_trials.get(arm, 0)
         seeds, fresh = self.seeds, self.confirm_seeds
         if self.looks:
             seeds = self.looks.given["arms"].get(arm, seeds)
             fresh = self.looks.given["confirm"].get(arm, fresh)
         return {"arms": seeds, "search": each, "confirm": fresh if each else 0}
+
+    def search_in_words(self, arms: Sequence[str]) -> str:
+        """What the searches of these arms were given, and what is the same for each of them."""
+        spent = {arm: self.spent[arm] for arm in arms if arm in self.spent}
+        if self.search_by == "seconds":
+            each = [f"{arm} {used.seconds:,.0f} s in {used.trials} trials" for arm, used in spent.items()]
+            return f"trials shared out equally in seconds{_listed(each)}"
+        numbers = {self.search_trials.get(arm, 0) for arm in arms}
+        trials = f"{min(numbers)} trials each" if len(numbers) == 1 else f"{min(numbers)} to {max(numbers)} trials"
+        return trials + _listed([f"{arm} {used.seconds:,.0f} s" for arm, used in spent.items()], "equal in trials: ")
+
+
+def _listed(parts: Sequence[str], what: str = "") -> str:
+    return f" ({what}{', '.join(parts)})" if parts else ""
 
 
 def counts(study: Study, looks: Looks | None = None) -> dict[Phase, int]:
@@ -65,7 +96,8 @@ def counts(study: Study, looks: Looks | None = None) -> dict[Phase, int]:
         return {"arms": sum(each.trials for each in study.imported), "search": 0, "confirm": 0}
     budget = Budget.of(study, looks)
     of_arms = [budget.trials_of(arm) for arm in study.arms]
-    return {phase: sum(of_arm[phase] for of_arm in of_arms) for phase in PHASES}
+    totals = {phase: sum(of_arm[phase] for of_arm in of_arms) for phase in PHASES}
+    return totals | {"search": budget.search_total}
 
 
 def with_budget(study: Study, seeds: int | None = None, trials: int | None = None) -> Study:
@@ -80,9 +112,9 @@ def with_budget(study: Study, seeds: int | None = None, trials: int | None = Non
 
 
 def confirm_seeds(study: Study) -> list[int]:
-    """Seeds that neither the arms nor the search have used."""
-    first = max(study.seeds) + 1
-    return list(range(first, first + (study.search.confirm_seeds if study.search else 0)))
+    """Seeds that neither arms nor search use. They stay the same when the study is given more seeds."""
+    fresh = (seed for seed in count(FIRST_FRESH) if seed not in study.seeds)
+    return list(islice(fresh, study.search.confirm_seeds if study.search else 0))
 
 
 def fixed_trial(study: Study, arm: str, seed: int) -> Trial:

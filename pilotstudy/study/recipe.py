@@ -167,7 +167,7 @@ class Training(Section):
     `weight_decay`: of the weights, not of biases and norms; with adamw decoupled, else ½‖W‖² beside the loss.
     `gradient_clip`: the largest norm of the network's gradient. `augmentation`: of the images, for all arms alike:
     paper (its colour shifts, rotations and flips) or flips-and-crops. `patience`: training ends when validation NLL has
-    not improved for so many epochs. A DGM has an optimiser of its own: Adam at its own constant rate.
+    not improved for so many epochs. A DGM has an optimiser of its own: Adam at its own rate, on the same schedule.
 
     `precision` other than float32 is for CUDA: tf32 multiplies in TF32, bf16 trains under autocast. `cuda_graph`: on
     CUDA, steps are captured once and replayed, which saves the host's time for each of their launches.

@@ -87,8 +87,10 @@ Objective = Annotated[str, AfterValidator(_is_objective)]
 
 
 class Search(Section):
-    """Optuna's search, with the same number of trials for each of `arms`; each starts from the arm's settings above.
+    """Optuna's search, with the same budget for each of `arms`; each starts from the arm's settings above.
 
+    `trials`: of all arms together. `budget`: what is the same for each: the number of its trials, or its training
+    seconds: then the next trial is always one of the arm that has used the least of them.
     `objectives` are validation figures of the point prediction at the last epoch; with several, the Pareto front is
     searched, and the first decides what is confirmed. `accuracy_floor`: settings whose validation accuracy is below it
     cannot win, because an untrained network can have a small ECE. `early_stopping`: ASHA, for each arm alone, judged
@@ -100,6 +102,7 @@ class Search(Section):
 
     arms: tuple[str, ...] = Field(min_length=1, strict=False)
     trials: int = Field(0, ge=0, le=1_000_000)
+    budget: Literal["trials", "seconds"] = "trials"
     objectives: tuple[Objective, ...] = Field((registry.DEFAULT_OBJECTIVE,), min_length=1, strict=False)
     accuracy_floor: float = Field(0.0, ge=0, le=1)
     early_stopping: bool = False

@@ -23,7 +23,7 @@ from pilotstudy.trial.trainer import EpochRecord, Trainer
 
 class LiveTrial:
     """A trial under way. With files, one that was interrupted goes on from its last checkpoint to the same end, to the
-    bit on a CPU. Call `advance` until `ended`, then `finish`.
+    bit on a CPU. Call `advance` until `ended`, then `finish`. `test`: whether it predicts the test images in the end.
     """
 
     def __init__(
@@ -36,8 +36,9 @@ class LiveTrial:
         threads: int | None = None,
         checkpoint_seconds: float = 10.0,
         graph: bool = True,
+        test: bool = True,
     ):
-        self.trial, self.data, self.files = trial, data, files
+        self.trial, self.data, self.files, self.test = trial, data, files, test
         self.diverged: int | None = None  # in this epoch
         self.trainer = Trainer(trial, data, where, threads, graph=graph)
         saved = checkpoint.load(files.checkpoint) if files else None
@@ -54,6 +55,11 @@ class LiveTrial:
     def ended(self) -> bool:
         """Whether there is nothing left to train."""
         return self.diverged is not None or self.trainer.done
+
+    @property
+    def seconds(self) -> float:
+        """Of training, so far."""
+        return sum(record["seconds"] for record in self.trainer.history)
 
     def advance(self) -> EpochRecord | None:
         """Trains one epoch and gives its record, or None if it diverged."""
@@ -90,7 +96,7 @@ class LiveTrial:
 
     def _result(self, place: Place | None, moves: int, restarts: int) -> TrialResult:
         trainer = self.trainer
-        predictions = predict(trainer) if self.diverged is None else {}
+        predictions = predict(trainer, test=self.test) if self.diverged is None else {}
         if predictions and self.files:
             schemas.save(self.files.predictions, schemas.predictions_table(predictions))
         last = predictions.get(("last", "point"))
@@ -107,7 +113,7 @@ class LiveTrial:
             },
             environment=environment(trainer.where),
             notes=tuple(trainer.notes),
-            training_seconds=sum(record["seconds"] for record in trainer.history),
+            training_seconds=self.seconds,
             **(place._asdict() if place else {}),
             moves=moves,
             restarts=restarts,
@@ -116,7 +122,9 @@ class LiveTrial:
             best_epoch=trainer.best.epoch if self.diverged is None else None,
             evaluations=evaluate(predictions),
             validation_reliability=reliability(last.validation) if last else (),
-            reliability=tuple(Diagram(at, mode, reliability(pair.test)) for (at, mode), pair in predictions.items()),
+            reliability=tuple(
+                Diagram(at, mode, reliability(pair.test)) for (at, mode), pair in predictions.items() if self.test
+            ),
         )
 
 

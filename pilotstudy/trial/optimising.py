@@ -56,7 +56,7 @@ class Optimising:
             self.optimisers.append(torch.optim.Adam(_plain(own), fused=True, capturable=captured))
         self.is_scheduled = training.schedule.name != "constant" or _warms(training)
         self.rate = training.learning_rate
-        self._base = [float(group["lr"]) for group in self.optimisers[0].param_groups]
+        self._base = [float(group["lr"]) for group in self.param_groups]
         self._rates_on_device()
 
     def _recipe(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
@@ -73,17 +73,17 @@ class Optimising:
     def _rates_on_device(self) -> None:
         """A rate that changes must lie on the device, where a captured step reads it."""
         if self.captured and self.is_scheduled:
-            for group in self.optimisers[0].param_groups:
+            for group in self.param_groups:
                 where = group["params"][0].device
                 group["lr"] = torch.full((), float(group["lr"]), device=where)
 
     def schedule(self, done: float) -> None:
-        """Sets the rate for when so many epochs, and parts of one, are over."""
+        """Sets the rates for when so many epochs, and parts of one, are over: all of them follow the schedule."""
         if not self.is_scheduled:
             return
         factor = factor_at(self.training.schedule, done, self.training.epochs)
         self.rate = self.training.learning_rate * factor
-        for group, base in zip(self.optimisers[0].param_groups, self._base, strict=True):
+        for group, base in zip(self.param_groups, self._base, strict=True):
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(base * factor)
             else:
@@ -114,7 +114,7 @@ class Optimising:
         for group in self.param_groups:  # the checkpoint's own may come from another device
             if "capturable" in group:
                 group["capturable"] = self.captured
-        for group, base in zip(self.optimisers[0].param_groups, self._base, strict=True):
+        for group, base in zip(self.param_groups, self._base, strict=True):
             group["lr"] = base
         self._rates_on_device()
 

@@ -8,6 +8,7 @@ def test_the_arms_are_the_papers_and_so_are_their_defaults():
     masks = ("a-aug", "a-drop", "x-aug", "x-drop")
     assert set(all_arms()) == {
         *("vanilla", "dropout", "l2", "batchnorm", "data-aug", "add-a-aug-stopgrad", "add-a-drop-stopgrad"),
+        "add-matched",  # a control of ours
         *(f"{kind}-{mask}" for kind in ("pilot", "add", "sub") for mask in masks),
     }
     pilot = all_arms()["pilot-a-aug"].settings()
@@ -15,6 +16,9 @@ def test_the_arms_are_the_papers_and_so_are_their_defaults():
     assert all_arms()["dropout"].settings().rate == 0.5
     assert all_arms()["data-aug"].settings().rate == 0.1
     assert all_arms()["sub-a-drop"].settings().variance == 0.1
+    assert {
+        arm.settings().variance_in for arm in all_arms().values() if "variance_in" in arm.settings.model_fields
+    } == {"relative"}
 
 
 @pytest.mark.parametrize("arm", all_arms().values(), ids=list(all_arms()))

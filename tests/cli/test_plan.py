@@ -8,7 +8,7 @@ def test_plan_counts_and_times(pilotstudy):
     code, out, _ = pilotstudy(*words, "--json")
     found = json.loads(out)
     assert code == 0
-    assert found["trials"] == 3 * 3 + 6 + 2 * 3
+    assert found["trials"] == 3 * 5 + 6 + 2 * 5
     assert [row["search"] for row in found["arms"]] == [0, 3, 3]
     assert all(row["seconds"] == row["seconds_a_trial"] * (3 + row["search"] + row["confirm"]) for row in found["arms"])
     more = json.loads(pilotstudy(*words, "--json", "--epochs", 300)[1])

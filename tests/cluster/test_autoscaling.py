@@ -12,7 +12,7 @@ from ray.util import get_node_ip_address
 from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.results import Results
 from tests.support import small_study
-from tests.support.drivers import drive
+from tests.support.drivers import drive, lines_until
 from tests.support.nodes import Nodes
 from tests.support.waiting import LONG, wait_for
 
@@ -102,25 +102,27 @@ def test_what_cannot_be_had_is_waited_for_with_a_line_and_then_given_up(nodes, t
 
 def test_nodes_that_join_late_are_used(nodes, tmp_path):
     """A plain cluster, no autoscaler."""
-    study = small_study.prepare(tmp_path, epochs=120)
+    study = small_study.prepare(tmp_path)
     nodes.head("--num-cpus=0")
     nodes.worker("one", "--num-cpus=1")
     words = ["run", study, "--name", "far", "--runs-dir", tmp_path / "runs", "--address", nodes.address]
     command = [sys.executable, "-m", "pilotstudy", *map(str, words)]
     log = open(tmp_path / "far.log", "wb")  # noqa: SIM115
-    process = subprocess.Popen(command, env=nodes.environment, stdout=log, stderr=log)
-    run = RunFiles(tmp_path / "runs" / "far")
-    wait_for(lambda: list(run.checkpoints.glob("*.pt")), (tmp_path / "far.log").read_text, LONG, process=process)
-    nodes.worker("two", "--num-cpus=1")
-    assert process.wait(LONG) == 0, (tmp_path / "far.log").read_text()
-    said = (tmp_path / "far.log").read_text()
+    run, said_so_far = RunFiles(tmp_path / "runs" / "far"), (tmp_path / "far.log").read_text
+    with small_study.slowed(tmp_path):
+        process = subprocess.Popen(command, env=nodes.environment, stdout=log, stderr=log)
+        wait_for(lambda: list(run.checkpoints.glob("*.pt")), said_so_far, LONG, process=process)
+        nodes.worker("two", "--num-cpus=1")
+        wait_for(lambda: len(list(run.checkpoints.glob("*.pt"))) > 1, said_so_far, LONG, process=process)
+    assert process.wait(LONG) == 0, said_so_far()
+    said = said_so_far()
     assert "14 trials, 1 at a time" in said
     assert "2 trials at a time now: nodes have come" in said
     assert len({json.loads(path.read_text())["node"] for path in run.results.glob("*.json")}) == 2
 
 
 def test_a_sick_node_is_left_alone_and_the_study_ends_elsewhere(nodes, tmp_path):
-    small_study.prepare(tmp_path, epochs=250)  # the sick node gets its three trials
+    small_study.prepare(tmp_path)
     nodes.head("--num-cpus=0")
     nodes.worker("well", "--num-cpus=1")
     nodes.environment["SICK"] = "1"
@@ -128,8 +130,11 @@ def test_a_sick_node_is_left_alone_and_the_study_ends_elsewhere(nodes, tmp_path)
     del nodes.environment["SICK"]
     nodes.wait(3)
     change = "if os.environ.get('SICK'): raise RuntimeError('CUDA error: uncorrectable ECC error encountered')"
-    said, _ = drive(tmp_path, change, nodes.environment, address=nodes.address).communicate(timeout=LONG)
-    assert "failed 3 trials in a row and gets no more: RuntimeError: CUDA error: uncorrectable ECC" in said, said
+    given_up = "failed 3 trials in a row and gets no more: RuntimeError: CUDA error: uncorrectable ECC"
+    with small_study.slowed(tmp_path):  # the study is not over before the sick node had its three trials
+        process = drive(tmp_path, change, nodes.environment, address=nodes.address)
+        said = lines_until(process, given_up)
+    said += process.communicate(timeout=LONG)[0]
     assert "ended" in said.splitlines()[-1], said
     trials = Results(RunFiles(tmp_path / "run")).trials.to_pylist()
     assert len(trials) == 14

@@ -30,16 +30,17 @@ def test_a_study_goes_on_while_nodes_go_and_come(nodes, tmp_path):
     words = ("run", str(tmp_path / "chaos.toml"), "--name", "far", "--runs-dir", str(tmp_path / "runs"))
     command = [sys.executable, "-m", "pilotstudy", *words, "--address", nodes.address]
     log = open(tmp_path / "far.log", "wb")  # noqa: SIM115
-    process = subprocess.Popen(command, env=nodes.environment, stdout=log, stderr=log)
     run = RunFiles(tmp_path / "runs" / "far")
-    wait_for(
-        lambda: list(run.results.glob("*.json")) and len(list(run.checkpoints.glob("*.pt"))) == 2,
-        (tmp_path / "far.log").read_text,
-        seconds=LONG,
-        process=process,
-    )
-    nodes.kill("one")
-    nodes.worker("three", "--num-cpus=1")
+    with small_study.slowed(tmp_path):
+        process = subprocess.Popen(command, env=nodes.environment, stdout=log, stderr=log)
+        wait_for(
+            lambda: list(run.results.glob("*.json")) and len(list(run.checkpoints.glob("*.pt"))) == 2,
+            (tmp_path / "far.log").read_text,
+            seconds=LONG,
+            process=process,
+        )
+        nodes.kill("one")
+        nodes.worker("three", "--num-cpus=1")
     assert process.wait(LONG) == 0, (tmp_path / "far.log").read_text()
     local, far = (small_study.results(tmp_path, name) for name in ("local", "far"))
     fixed = {row["key"] for row in Results(run).trials.to_pylist() if row["phase"] == "arms"}
@@ -78,12 +79,13 @@ def test_jobs_with_a_token(nodes, tmp_path):
     assert wrong.returncode == 2
     assert "refuses the token" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
-    sent = nodes.pilotstudy(*words, "--set", "training.epochs=61")
-    assert (sent.returncode, sent.stdout) == (0, "sent\n"), sent.stderr
     results = tmp_path / "runs" / "sent" / "results"
-    wait_for(lambda: list(results.glob("*.json")), lambda: nodes.pilotstudy("logs", "sent", *there).stdout)
-    assert nodes.pilotstudy(*words).returncode == 2  # it is at work
-    assert nodes.pilotstudy("stop", "sent", *there).returncode == 0
+    with small_study.slowed(tmp_path):
+        sent = nodes.pilotstudy(*words, "--set", "training.epochs=61")
+        assert (sent.returncode, sent.stdout) == (0, "sent\n"), sent.stderr
+        wait_for(lambda: list(results.glob("*.json")), lambda: nodes.pilotstudy("logs", "sent", *there).stdout)
+        assert nodes.pilotstudy(*words).returncode == 2  # it is at work
+        assert nodes.pilotstudy("stop", "sent", *there).returncode == 0
     assert json.loads(nodes.pilotstudy("jobs", "--json", *there).stdout)[0]["state"] == "STOPPED"
     done = len(list(results.glob("*.json")))
     assert nodes.pilotstudy("resume", "sent", *there).returncode == 0

@@ -11,7 +11,7 @@ import pytest
 
 from pilotstudy.runs.layout import RunFiles
 from tests.support import small_study
-from tests.support.drivers import drive
+from tests.support.drivers import drive, lines_until
 from tests.support.waiting import LONG, wait_for
 
 HOG = """
@@ -46,7 +46,7 @@ def used_and_total() -> tuple[int, int]:
 @pytest.mark.long
 def test_a_machine_whose_memory_another_program_fills_loses_nothing(tmp_path):
     """Ray's memory monitor ends the actors. They come back, fewer at once, and the study ends as it would have."""
-    study = small_study.prepare(tmp_path, epochs=120)
+    study = small_study.prepare(tmp_path)
     assert small_study.start(tmp_path, "calm").wait(LONG) == 0
     used, total = used_and_total()
     gib = 2**30
@@ -57,17 +57,16 @@ def test_a_machine_whose_memory_another_program_fills_loses_nothing(tmp_path):
     run = RunFiles(tmp_path / "runs" / "full")
     words = small_study.command(tmp_path, "run", str(study), "--name", "full")
     log = tmp_path / "full.log"
-    with log.open("w") as file:
+    with log.open("w") as file, small_study.slowed(tmp_path):
         process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=file)
-    wait_for(lambda: len(list(run.checkpoints.glob("*.pt"))) >= 2, log.read_text, LONG, process=process)
-    hog = subprocess.Popen(
-        [sys.executable, "-c", HOG, str(4 * gib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert hog.stdout.readline() == "full\n"
-    wait_for(
-        lambda: "memory is nearly full and Ray ended a trial" in log.read_text(), log.read_text, LONG, process=process
-    )
-    hog.communicate()
+        wait_for(lambda: len(list(run.checkpoints.glob("*.pt"))) >= 2, log.read_text, LONG, process=process)
+        hog = subprocess.Popen(
+            [sys.executable, "-c", HOG, str(4 * gib)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert hog.stdout.readline() == "full\n"
+        full = "memory is nearly full and Ray ended a trial"
+        wait_for(lambda: full in log.read_text(), log.read_text, LONG, process=process)
+        hog.communicate()
     assert process.wait(LONG) == 0, log.read_text()
     said = log.read_text()
     assert "one trial at a time" in said
@@ -123,10 +122,7 @@ def test_a_stopped_run_gives_its_trials_the_time_to_save(tmp_path):
     slow = "save = checkpoint.save; checkpoint.save = lambda path, content: (time.sleep(7), save(path, content))"
     small_study.prepare(tmp_path, epochs=100000, checkpoint_seconds=1000)
     process = drive(tmp_path, f"if not self.under_way: {slow}")
-    said = []
-    while not any("trials run on" in line for line in said):
-        said.append(process.stdout.readline())
-        assert said[-1], said
+    lines_until(process, "trials run on")
     (tmp_path / "run" / "stop").write_text("")
     since = time.monotonic()
     rest, _ = process.communicate(timeout=LONG)

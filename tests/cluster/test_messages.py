@@ -25,6 +25,7 @@ def test_a_work_order():
         gpus=1 / 3,
         mps=True,
         graph=False,
+        test=False,
         forgiven=4,
         slice_seconds=1.0,
         checkpoint_seconds=0.0,

@@ -22,12 +22,13 @@ def test_a_study_on_a_store_survives_and_ends_as_on_a_disk(bucket, tmp_path):
     command = [*words, "--concurrency", "1", "--runs-dir", bucket]
     assert local.wait(LONG) == 0
     run = Run(storage.place(bucket) / "far")
-    process = subprocess.Popen(command)
-    wait_for(lambda: len(list(run.files.results.glob("*.json"))) >= 3, "three results", LONG, process=process)
-    second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
-    assert second.returncode == 7
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with small_study.slowed(tmp_path):
+        process = subprocess.Popen(command)
+        wait_for(lambda: len(list(run.files.results.glob("*.json"))) >= 3, "three results", LONG, process=process)
+        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LONG)
+        assert second.returncode == 7
+        process.send_signal(signal.SIGKILL)
+        process.wait()
     lock = run.files.lock  # nobody renews it any more: as if a minute had gone by
     lock.write_text(json.dumps(json.loads(lock.read_text()) | {"heard": time.time() - 1000}))
     assert subprocess.run(command, check=False, timeout=LONG).returncode == 0

@@ -1,5 +1,6 @@
 """Evidence, claims and comparisons from predictions in memory, whose validation and test points are not the same."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,7 +18,7 @@ from pilotstudy.runs.evaluating import evaluate
 from pilotstudy.runs.records import Status, TrialRow
 from pilotstudy.runs.schemas import PredictionPair, Predictions
 from pilotstudy.study import reading, spec
-from pilotstudy.study.budget import Budget
+from pilotstudy.study.budget import Budget, Spent
 from pilotstudy.study.rows import declared_rows
 from pilotstudy.study.statements import Row, Statement
 
@@ -247,6 +248,12 @@ def test_budgets_in_words():
     tuned = [Row("l2", phase="confirm"), Row("dropout", phase="confirm")]
     assert claims.budget_in_words(tuned, given, 5) == "5 fresh seeds, 6 epochs, tuned with 4 trials each"
     assert claims.budget_in_words(tuned, given, 4).startswith("4 of 5 fresh seeds")
+    known = replace(given, spent={"l2": Spent(4, 1234.4), "dropout": Spent(4, 20.0)})
+    said = "5 fresh seeds, 6 epochs, tuned with 4 trials each (equal in trials: l2 1,234 s, dropout 20 s)"
+    assert claims.budget_in_words(tuned, known, 5) == said
+    shared = replace(known, search_by="seconds", spent={"l2": Spent(3, 36.0), "dropout": Spent(5, 35.2)})
+    said = "tuned with trials shared out equally in seconds (l2 36 s in 3 trials, dropout 35 s in 5 trials)"
+    assert claims.budget_in_words(tuned, shared, 5).endswith(said)
     assert claims.budget_in_words([Row("l2")], given, 3) == "3 seeds, 6 epochs, fixed settings"
     assert claims.budget_in_words([Row("l2")], given, 2).startswith("2 of 3 seeds")
 
@@ -270,7 +277,7 @@ class Given(RunEvidence):
     def __init__(self, name: str, study: spec.Study, predictions: TestPredictions):
         frozen = SimpleNamespace(history=(), looks=None, declared=lambda: declared_rows(study))
         super().__init__(SimpleNamespace(name=name, study=lambda: study, frozen=lambda: frozen))
-        self.predictions = predictions
+        self.predictions, self.trial_rows = predictions, []
 
     def at(self, *words, **marks) -> TestPredictions:
         return self.predictions

@@ -64,6 +64,14 @@ def searched(phase: str, nll: float, accuracy: float, ece: float) -> TrialRow:
     )
 
 
+def evidence_of(trials: list[TrialRow], objective: str, **search) -> RunEvidence:
+    """Of a run with these trials."""
+    evidence = object.__new__(RunEvidence)
+    study = make_study(arms=["dropout", "l2"], objectives=[objective], **search)
+    evidence.__dict__.update(study=study, trial_rows=trials)
+    return evidence
+
+
 @pytest.mark.parametrize(
     ("objective", "search_says", "confirmed"), [("nll", 1.0, 1.6), ("accuracy", 0.9, 0.75), ("ece", 0.1, 0.25)]
 )
@@ -75,10 +83,26 @@ def test_the_optimism_is_beside_the_best_of_the_search(objective, search_says, c
     }
     trials = [searched(phase, *one) for phase, found in figures.items() for one in found]
     trials.append(replace(trials[0], arm="l2"))  # searched, and not confirmed yet
-    (line,) = optimism(trials, objective)
+    (line,) = optimism(evidence_of(trials, objective))
     assert (line.arm, line.objective) == ("dropout", objective)
     assert (line.search, line.confirmed) == pytest.approx((search_says, confirmed))
     assert line.optimism == pytest.approx(confirmed - search_says)
+    assert (line.trials, line.seconds) == (3, 3.0)
+
+
+def test_optimism_is_beside_the_best_that_could_win():
+    """The example of the audit: the lowest NLL of the search is below the floor on accuracy."""
+    trials = [
+        searched("search", 0.40, 0.6, 0.1),
+        searched("search", 0.50, 0.85, 0.1),
+        searched("confirm", 0.51, 0.9, 0.1),
+    ]
+    assert optimism(evidence_of(trials, "nll"))[0].optimism == pytest.approx(0.11)
+    (line,) = optimism(evidence_of(trials, "nll", accuracy_floor=0.8))
+    assert (line.search, line.optimism) == (0.50, pytest.approx(0.01))
+    assert optimism(evidence_of(trials, "nll", accuracy_floor=0.95)) == []
+    failed = replace(trials[1], status=Status.FAILED)
+    assert optimism(evidence_of([trials[0], failed, trials[2]], "nll", accuracy_floor=0.8)) == []
 
 
 def test_optimism_is_of_what_the_search_was_judged_by():

@@ -29,7 +29,7 @@ def test_noise_is_added_or_substituted_where_the_mask_says(kind, mask):
     torch.manual_seed(0)
     net = mlp((1, 4, 4), 3, hidden=(200, 100))
     x = torch.randn(400, 1, 4, 4)
-    noise = Noise(net, net.layers, x[:1], kind=kind, mask=mask, mask_rate=0.5, variance=4.0)
+    noise = Noise(net, net.layers, x[:1], kind=kind, mask=mask, mask_rate=0.5, variance=4.0, variance_in="raw")
     seen = seen_by_layers(noise, x)
     previous = seen[0]
     for layer, h in enumerate(seen):

@@ -54,14 +54,14 @@ def both(regulariser, x, y, seed: int):
     return outcomes
 
 
-@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("units", [{}, {"variance_in": "raw"}, {"normalise": False, "variance_in": "raw"}])
 @pytest.mark.parametrize("kind", ["a-aug", "x-aug"])
 @pytest.mark.parametrize("network", ["mlp", "cnn"])
-def test_dense_pilot_is_pilot(network, kind, normalise, double, steady_noise):
+def test_dense_pilot_is_pilot(network, kind, units, double, steady_noise):
     torch.manual_seed(0)
     net = mlp((3, 8, 8), 4, hidden=(12, 9)) if network == "mlp" else cnn((3, 8, 8), 4)
     x, y = torch.randn(24, 3, 8, 8), torch.arange(24) % 4
-    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.7, dgm_width=8, z=3, normalise=normalise)
+    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.7, dgm_width=8, z=3, **units)
     for seed in range(2):  # the second step starts from moments that have begun
         rows, same = both(pilot, x, y, seed)
         assert set(rows[2]) == set(same[2])

@@ -34,12 +34,12 @@ def small_mlp():
 
 
 @pytest.mark.parametrize("kind", MASK_KINDS)
-@pytest.mark.parametrize("normalise", [True, False])
-def test_neither_objective_reaches_the_others_parameters(kind, normalise):
+@pytest.mark.parametrize("units", [{}, {"variance_in": "raw"}, {"normalise": False, "variance_in": "raw"}])
+def test_neither_objective_reaches_the_others_parameters(kind, units):
     torch.manual_seed(0)
     net = small_mlp()
     x, y = batch()
-    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.9, dgm_width=8, z=2, normalise=normalise)
+    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.9, dgm_width=8, z=2, **units)
     loss = pilot.loss(x, y)
     dgm, classifier = list(pilot.dgm.parameters()), list(net.parameters())
     assert all(g is None for g in torch.autograd.grad(loss.cross_entropy, dgm, allow_unused=True, retain_graph=True))
@@ -59,7 +59,9 @@ def test_insertions_follow_the_notes(kind, double):
     torch.manual_seed(1)
     net = small_mlp()
     x, _ = batch()
-    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.7, dgm_width=8, z=2, normalise=False)
+    pilot = Pilot(
+        net, net.layers, x[:1], mask=kind, mask_rate=0.7, dgm_width=8, z=2, normalise=False, variance_in="raw"
+    )
     mask = pilot.draw_mask(x)
     imputations = pilot.dgm.sample(pilot.record(x), mask)
     found = pilot.with_insertions(x, mask, imputations)

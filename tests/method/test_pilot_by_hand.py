@@ -52,7 +52,9 @@ def test_the_loss_is_that_of_its_samples_one_by_one(kind, double, no_noise):
     torch.manual_seed(1)
     net = small_mlp()
     x, y = batch()
-    pilot = Pilot(net, net.layers, x[:1], mask=kind, mask_rate=0.4, dgm_width=8, z=2, normalise=False)
+    pilot = Pilot(
+        net, net.layers, x[:1], mask=kind, mask_rate=0.4, dgm_width=8, z=2, normalise=False, variance_in="raw"
+    )
     torch.manual_seed(2)
     mask = pilot.draw_mask(x)
     rows = rows_of(mask, 16)

@@ -1,5 +1,7 @@
 """Intervals, p-values and corrections, against scipy and closed forms, and by simulation where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -206,3 +208,125 @@ def test_of_rows_that_are_alike_one_is_rarely_the_best():
 def test_figures_that_are_no_numbers_decide_nothing():
     unknown = estimate([(np.array([np.nan, np.nan]), np.full((10, 2), np.nan))])
     assert (unknown.p, unknown.sign) == (1, 0)
+
+
+# Verdicts: the floor under intervals, noise floors, looks, divergence.
+
+NUMBERS = st.floats(-5, 5)
+
+
+@given(
+    st.lists(NUMBERS, min_size=2, max_size=5), st.lists(NUMBERS, max_size=4), st.integers(0, 1000), st.floats(0.01, 3)
+)
+def test_no_interval_is_narrower_than_the_bootstrap_of_its_networks_and_p_is_where_it_touches_0(ours, theirs, seed, sd):
+    random = np.random.default_rng(seed)
+    groups = []
+    for values in filter(None, (ours, theirs)):
+        groups.append((np.array(values), np.array(values) + sd * random.normal(size=(40, len(values)))))
+    found = estimate(groups)
+    bootstrap = np.std(sum(resampled.mean(1) for _, resampled in groups), ddof=1)
+    assert found.high - found.value >= stats.norm.isf(0.025) * bootstrap * (1 - 1e-9)
+    assert found.value - found.low == pytest.approx(found.high - found.value, rel=1e-6, abs=1e-9)
+    assert found.sign == int(found.low > 0) - int(found.high < 0)
+    if 1e-9 < found.p < 1:
+        tail = found.p / 2
+        parts = found.points_variance, found.of_seeds, found.networks_variance
+        assert intervals.half_width(*parts, tail) == pytest.approx(abs(found.value), rel=1e-6)
+
+
+def test_seeds_that_agree_by_chance_do_not_make_it_narrow():
+    """Three seeds with the same figure, whose networks err on other points: seeds alone would tell no uncertainty."""
+    random = np.random.default_rng(0)
+    values = np.array([1.0, 1.001, 0.999])
+    found = estimate([(values, values + random.normal(size=(5000, 3)))])
+    assert found.high - found.value == pytest.approx(1.96 / np.sqrt(3), rel=0.05)
+    assert found.points_variance == pytest.approx(0, abs=0.05)
+    assert found.p == pytest.approx(2 * stats.norm.sf(np.sqrt(3)), rel=0.1)
+
+
+def test_more_groups_are_satterthwaites():
+    random = np.random.default_rng(5)
+    groups = [random.normal(size=n) * sd for n, sd in ((4, 1.0), (3, 2.0), (6, 0.5))]
+    found = estimate([(values, np.tile(values, (5, 1))) for values in groups])
+    variances = [values.var(ddof=1) / len(values) for values in groups]
+    df = sum(variances) ** 2 / sum(v**2 / (len(values) - 1) for v, values in zip(variances, groups, strict=True))
+    assert found.high - found.value == pytest.approx(stats.t.isf(0.025, df) * np.sqrt(sum(variances)))
+
+
+def flat(values: list[float], floors: list[float] | None = None) -> Sample:
+    """Of seeds alone."""
+    own = np.array(values)
+    return Sample(tuple(range(len(own))), own, np.tile(own, (10, 1)), None if floors is None else np.array(floors))
+
+
+@pytest.mark.parametrize(
+    ("floors", "p", "sign"),
+    [
+        ([0.0, 0.0, 0.0], "raw", -1),
+        ([-0.02, -0.02, -0.02], "less", 0),  # what is left is small
+        ([-0.2, -0.2, -0.2], "none", 0),  # and here it points the other way
+        ([0.2, 0.2, 0.2], "raw", -1),  # a larger difference convinces no more than the raw one
+    ],
+)
+def test_a_verdict_holds_raw_and_with_noise_floors_taken_off(floors, p, sign):
+    ours, theirs = [0.10, 0.11, 0.105], [0.127, 0.130, 0.133]
+    found = contrast([(1, flat(ours, floors)), (-1, flat(theirs, [0.0] * 3))], ["s", "s"])
+    raw = stats.ttest_rel(ours, theirs)
+    less = stats.ttest_rel(np.array(ours) - floors, theirs)
+    assert found.p == pytest.approx({"raw": raw.pvalue, "less": less.pvalue, "none": 1.0}[p], rel=1e-5)
+    assert found.sign == sign
+    assert found.is_within_floors == (sign == 0)
+    interval = raw.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))  # what is shown is the raw one
+
+
+def test_looks_multiply_p_and_leave_the_interval():
+    once = contrast([(1, flat([1.0, 1.1, 1.3]))], ["s"])
+    assert once.sign == 1
+    for looks in 2, 3, 1000:
+        again = replace(once, looks=looks)
+        assert again.p == pytest.approx(min(1.0, looks * once.p))
+        assert (again.low, again.high) == (once.low, once.high)
+    assert replace(once, looks=1000).sign == 0
+
+
+@pytest.mark.parametrize(("barred", "sign"), [((), 1), ((-1,), 1), ((1,), 0), ((-1, 1), 0)])
+def test_a_barred_sign_is_never_found(barred, sign):
+    found = replace(contrast([(1, flat([1.0, 1.1, 1.3]))], ["s"]), barred=barred)
+    assert (found.sign, found.is_barred) == (sign, sign == 0)
+    assert (found.p == 1) == (sign == 0)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("kind", ["normal", "exponential", "standard_t"])
+def test_error_and_coverage_with_seeds_of_any_shape(kind, seeds):
+    """Differences of rows, with images that a bootstrap sees; the long form is tests/bench/error_rates.py."""
+    random = np.random.default_rng(11)
+    draw = {
+        "normal": lambda: random.normal(size=seeds),
+        "exponential": lambda: random.exponential(size=seeds) - 1,
+        "standard_t": lambda: random.standard_t(3, size=seeds) / np.sqrt(3),
+    }[kind]
+    covered, rounds = 0, 600
+    for _ in range(rounds):
+        values = draw() - draw() + 0.3 * random.normal() + 0.4 * random.normal(size=seeds)
+        resampled = values + 0.3 * random.normal(size=(150, 1)) + 0.4 * random.normal(size=(150, seeds))
+        found = estimate([(values, resampled)])
+        covered += found.low <= 0 <= found.high
+    assert covered / rounds > 0.95 - 0.018  # two standard errors
+    assert covered / rounds < 0.995
+
+
+def test_welch_errs_as_rarely_as_stated_and_finds_more_than_a_t_for_each_group():
+    random = np.random.default_rng(12)
+    false = finds = careful = 0
+    for _ in range(600):
+        groups = [(values, np.tile(values, (5, 1))) for values in random.normal(size=(2, 3))]
+        null = estimate([groups[0], (-groups[1][0], -groups[1][1])])
+        false += null.sign != 0
+        apart = abs(null.value + 4 * np.sqrt(2 / 3))
+        finds += apart > null.high - null.value
+        careful += apart > stats.t.isf(0.025, 2) * np.sqrt(sum(variance for variance, _ in null.of_seeds))
+    assert false / 600 < 0.05 + 0.018
+    assert finds / 600 > 0.68
+    assert careful / 600 < 0.6

@@ -14,6 +14,8 @@ from pilotstudy.page.calibration import calibration_section
 from pilotstudy.page.content import page_data
 from pilotstudy.page.training import turning_point
 from pilotstudy.page.trials import packed_curves
+from pilotstudy.report.formats import table_rows
+from pilotstudy.report.table import build_table
 from pilotstudy.schedule.director import Director
 from pilotstudy.study import reading
 from pilotstudy.study.statements import Row
@@ -86,3 +88,26 @@ def test_the_answer_says_what_is_real(run):
     assert [card["metric"] for card in found["cards"]] == ["accuracy", "nll", "ece"]
     assert any("Pilot a-aug beside Vanilla" in text for text in found["sentences"])
     assert found["claims"][0]["verdict"] == "holds"
+
+
+@pytest.mark.parametrize(("at", "scaled"), [("last", False), ("last", True), ("best", False), ("best", True)])
+def test_the_page_shows_the_intervals_of_the_command(run, at, scaled):
+    """For every row and metric, and the same marks."""
+    shown = {line["row"]: line for line in page_data(run)["table"]["variants"][f"{at}-scaled" if scaled else at]}
+    printed = table_rows(build_table(RunEvidence(run), at=at, scaled=scaled))
+    assert {row["row"] for row in printed} <= shown.keys()
+    for row in printed:
+        for name in "accuracy", "nll", "ece":
+            for part in "", "_sd", "_low", "_high":
+                assert shown[row["row"]][name + part] == pytest.approx(row[name + part], rel=1e-4), (row["row"], name)
+            for part in "_best", "_leads", "_may_be_best":
+                assert shown[row["row"]][name + part] == row[name + part], (row["row"], name)
+
+
+def test_the_cards_show_the_intervals_of_the_command(run):
+    rows = {row["row"]: row for row in table_rows(build_table(RunEvidence(run)))}
+    for card in page_data(run)["answer"]["cards"]:
+        row, name = rows[card["row"]], card["metric"]
+        assert row[f"{name}_leads"]
+        assert card["real"] == row[f"{name}_best"]
+        assert (card["value"], card["low"], card["high"]) == (row[name], row[f"{name}_low"], row[f"{name}_high"])

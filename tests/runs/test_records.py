@@ -90,7 +90,7 @@ def test_every_result_has_the_same_form(squares, tmp_path):
     failed = plan.next()
     plan.failed(failed.key, "E: no luck", "Traceback ..", Place("n1", "h", "0"))
     stopped = plan.next()
-    plan.stopped_early(stopped.key, 7)
+    plan.stopped_early(stopped.key, 7, 1.5)
     conduct(plan, squares, 1)
     finished = next(item for item in plan.items if item.status is Status.FINISHED)
     contents = [json.loads(plan.run.files.trial(item.key).result.read_text()) for item in (failed, stopped, finished)]

@@ -26,8 +26,9 @@ def test_results(whole):
     assert vanilla["nll"] == pytest.approx(np.mean(values))
     assert vanilla["nll_sd"] == pytest.approx(np.std(values, ddof=1))
     assert ("dropout", "mc", "confirm", "best") in rows
-    gap = {line.arm: line for line in optimism(results.rows())}["dropout"]
+    gap = {line.arm: line for line in optimism(RunEvidence(whole.run))}["dropout"]
     assert gap.optimism == pytest.approx(gap.confirmed - gap.search)
+    assert (gap.trials, gap.seconds > 0) == (4, True)
     assert len(set(results.epochs["key"].to_pylist())) == 16
     assert results.epochs.num_rows == 16 * 2
     before = results.epochs
@@ -36,4 +37,4 @@ def test_results(whole):
     gather_epochs(whole.run.files, {item.key for item in whole.items[:5]})
     assert results.epochs == before  # some from the gathered file, the rest from their own
     test = results.predictions.to_pandas().query("split == 'test' and mode == 'point' and at == 'last'")
-    assert len(test) == 16 * 120
+    assert len(test) == 10 * 120  # six trials of the search do not predict them

@@ -6,6 +6,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -98,6 +99,20 @@ def test_its_records(old):
     assert [old.proposal("dropout", number)["rate"] for number in range(4)] == [
         row.settings["rate"] for row in sorted(rows, key=lambda row: row.number) if row.phase == "search"
     ]
+
+
+def test_what_its_variances_were_in_is_known(old):
+    """Pilot's were in units of what its DGM saw, those of noise raw; an arm of a user's own keeps its settings."""
+    frozen = old.frozen()
+    noise, pilot = {"variance": 0.1, "mask_rate": 0.5}, {"decoder_variance": 0.1}
+    arms = {"add-a-aug": noise, "pilot-a-aug": pilot, "pilot-x-aug": pilot | {"normalise": False}, "mine": noise}
+    parsed = replace(frozen, study={**frozen.study, "arms": arms}).parsed()
+    assert {arm: settings.get("variance_in") for arm, settings in parsed.arms.items()} == {
+        "add-a-aug": "raw",
+        "pilot-a-aug": "relative",
+        "pilot-x-aug": "raw",
+        "mine": None,
+    }
 
 
 def test_it_can_be_resumed(old, pilotstudy, tmp_path):

@@ -21,7 +21,7 @@ def test_the_phases(whole):
     study = make_study()
     assert counts(study) == {"arms": 6, "search": 8, "confirm": 4}  # 9 trials for 2 arms: 4 each
     assert len(whole.items) == whole.total == 18
-    assert confirm_seeds(study) == [2, 3]
+    assert confirm_seeds(study) == [10_000, 10_001]
     for arm in "pilot-a-aug", "dropout":
         searched = [item for item in whole.items if (item.phase, item.arm) == ("search", arm)]
         assert len(searched) == 4
@@ -29,7 +29,7 @@ def test_the_phases(whole):
         assert searched[0].reused  # and have run as an arm already
         best = min(searched, key=lambda item: item.figures["nll"])
         confirmed = [item for item in whole.items if (item.phase, item.arm) == ("confirm", arm)]
-        assert [item.trial.seed for item in confirmed] == [2, 3]
+        assert [item.trial.seed for item in confirmed] == [10_000, 10_001]
         assert all(item.trial.settings == best.trial.settings for item in confirmed)
     assert whole.ran == 18 - 2
 

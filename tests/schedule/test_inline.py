@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
+from pilotstudy.runs import schemas
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results
@@ -17,6 +19,7 @@ from pilotstudy.schedule.halving import Halving
 from pilotstudy.schedule.inline import inline_engine
 from pilotstudy.study.reading import validate_study
 from pilotstudy.study.resources import Limits
+from pilotstudy.trial.lifecycle import LiveTrial
 from tests.support.pictures import image_folder
 from tests.support.plans import CONTENT, make_study, outcome
 from tests.support.waiting import LONG, wait_for
@@ -34,6 +37,55 @@ def test_it_ends_as_the_plan_says_and_its_files_are_those_of_any_run(whole, squa
     assert outcome(director) == outcome(whole)
     assert [row.key for row in Results(director.run.files).rows()] == [item.key for item in director.items]
     assert not list(director.run.files.checkpoints.glob("*"))
+
+
+class Sealed:
+    """Data whose test images nobody may read."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __getattr__(self, name):
+        if name.startswith("test_"):
+            raise PermissionError(name)
+        return getattr(self.data, name)
+
+
+@pytest.mark.parametrize("phase", ["search", "confirm"])
+def test_trials_of_the_search_never_read_test_images(phase, squares, tmp_path, monkeypatch):
+    """And those of the confirmation do, which shows that the seal holds."""
+    started = inline._Loop._started
+
+    def sealed(self, item, graph):
+        self.data = Sealed(squares) if item.phase == phase else squares
+        return started(self, item, graph)
+
+    monkeypatch.setattr(inline._Loop, "_started", sealed)
+    director = Director(make_study(), Run(tmp_path), squares.fingerprint)
+    inline_engine(director, squares, Limits(), quiet=True)
+    of_phase = [item for item in director.items if item.phase == phase]
+    if phase == "confirm":
+        assert {item.status for item in of_phase} == {Status.FAILED}
+        assert "PermissionError: test_" in of_phase[0].error
+        return
+    assert {item.status for item in director.items} == {Status.FINISHED}
+    own = [item for item in of_phase if not item.reused]
+    assert len(own) == 6
+    for item in own:
+        result = director.run.result(item.key)
+        assert {evaluation.split for evaluation in result.evaluations} == {"validation"}
+        assert not result.reliability
+        stored = schemas.read(director.run.files.trial(item.key).predictions)
+        assert stored["split"].unique().to_pylist() == ["validation"]
+
+
+def test_a_search_by_seconds_gives_cheap_arms_more_trials(squares, tmp_path, monkeypatch):
+    monkeypatch.setattr(LiveTrial, "seconds", property(lambda trial: 4.0 if trial.trial.arm == "pilot-a-aug" else 1.0))
+    director = Director(make_study(budget="seconds", trials=11), Run(tmp_path), squares.fingerprint)
+    inline_engine(director, squares, Limits(), quiet=True)
+    searched = Counter(item.arm for item in director.items if item.phase == "search")
+    assert searched == {"pilot-a-aug": 3, "dropout": 8}  # 8 s each, and one more
+    assert director.total == len(director.items) == director.done
 
 
 def test_the_command_needs_no_ray(pilotstudy, tmp_path, monkeypatch):

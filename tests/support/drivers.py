@@ -61,6 +61,15 @@ def drive(folder: Path, change: str, environment: dict[str, str] | None = None, 
     return subprocess.Popen(words, env=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+def lines_until(process: subprocess.Popen[str], expected: str) -> str:
+    """What a driver says, up to and with the line that has this in it."""
+    lines = []
+    while not any(expected in line for line in lines):
+        lines.append(process.stdout.readline())
+        assert lines[-1], "".join(lines)
+    return "".join(lines)
+
+
 LOOKING = """
 import json, sys, time
 from pathlib import Path

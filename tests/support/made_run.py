@@ -114,7 +114,8 @@ class Maker:
             for at in "last", "best":
                 logits = self.logits(item, mode, quality) * (1.0 if at == "last" else 0.6)
                 part = Predictions(np.arange(self.points), self.labels, logits)
-                predictions[at, mode] = PredictionPair(part, part)
+                nothing = Predictions(part.rows[:0], part.labels[:0], part.logits[:0])
+                predictions[at, mode] = PredictionPair(part, part if item.predicts_test else nothing)
         last = predictions["last", "point"]
         files = self.run.files.trial(item.key)
         history = schemas.epochs_table(self.history(item, epochs, random))
@@ -127,7 +128,7 @@ class Maker:
             pq.write_table(history, files.epochs)
             figures = dict.fromkeys(METRICS, 0.0) | evaluate_epoch(last.validation.logits, self.labels)
             evaluations = (Evaluation("last", "point", "validation", False, 1.0, self.points, figures),)
-        shown = predictions if keep else {}
+        shown = predictions if keep and item.predicts_test else {}
         return TrialResult(
             version="0.1.0",
             trial=item.trial,

@@ -23,7 +23,7 @@ def conduct(plan: Director, data, most: int = 10_000) -> int:
     """Runs at most `most` trials one at a time; how many ran."""
     ran = 0
     while ran < most and not isinstance(item := plan.next(), str):
-        under_way = LiveTrial(item.trial, data, plan.run.files.trial(item.key), threads=1)
+        under_way = LiveTrial(item.trial, data, plan.run.files.trial(item.key), threads=1, test=item.predicts_test)
         while not under_way.ended:
             under_way.advance()
         plan.conclude(item.key, under_way.finish())

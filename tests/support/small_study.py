@@ -6,22 +6,36 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.pictures import parquet_folder
 
 LAB = """
+import time
 from math import prod
+from pathlib import Path
 
 from pilotstudy.metrics.registry import metric
 from pilotstudy.networks.catalogue import network
 from torch import nn
 
 
+SLOW = Path("{slow}")
+
+
+class Slowed(nn.Sequential):
+    def forward(self, x):
+        if self.training and SLOW.exists():
+            time.sleep(0.03)
+        return super().forward(x)
+
+
 @network("small")
 def small(shape, classes, *, width=64):
     first = nn.Linear(prod(shape), width)
-    return nn.Sequential(nn.Flatten(), first, nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, classes))
+    return Slowed(nn.Flatten(), first, nn.BatchNorm1d(width), nn.ReLU(), nn.Linear(width, classes))
 
 
 @metric("surprise", better="lower", headline=True)
@@ -65,10 +79,20 @@ def command(folder: Path, *words: str) -> list[str]:
 
 def prepare(folder: Path, *, epochs: int = 30, checkpoint_seconds: float = 0.3, lab: str = LAB) -> Path:
     parquet_folder(folder / "own")
-    (folder / "small_lab.py").write_text(lab)
+    (folder / "small_lab.py").write_text(lab.replace("{slow}", str(folder / "slow")))
     study = folder / "chaos.toml"
     study.write_text(STUDY.format(data=folder / "own", epochs=epochs, checkpoint_seconds=checkpoint_seconds))
     return study
+
+
+@contextmanager
+def slowed(folder: Path) -> Iterator[None]:
+    """Trials take seconds, not tenths of one, on any machine: there is time to catch them at work."""
+    (folder / "slow").touch()
+    try:
+        yield
+    finally:
+        (folder / "slow").unlink()
 
 
 def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
