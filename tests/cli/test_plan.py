@@ -10,10 +10,10 @@ def test_plan_counts_and_times(pilotstudy):
     assert code == 0
     assert found["trials"] == 3 * 5 + 6 + 2 * 5
     assert [row["search"] for row in found["arms"]] == [0, 3, 3]
-    assert all(row["seconds"] == row["seconds_a_trial"] * (3 + row["search"] + row["confirm"]) for row in found["arms"])
+    assert all(row["seconds"] == row["seconds_a_trial"] * (5 + row["search"] + row["confirm"]) for row in found["arms"])
     more = json.loads(pilotstudy(*words, "--json", "--epochs", 300)[1])
     assert more["seconds"] > found["seconds"] > sum(row["seconds"] for row in found["arms"]) / 2
-    assert "21 trials, 2 at a time on CPU" in pilotstudy(*words)[1]
+    assert "31 trials, 2 at a time on CPU" in pilotstudy(*words)[1]
 
 
 def test_plan_says_hours_and_dollars_of_a_machine_with_a_gpu(pilotstudy):
