@@ -212,8 +212,9 @@ def status(
     from pilotstudy.runs.folder import Run
     from pilotstudy.runs.status import progress_of
 
-    rows = progress_of(Run.find(run, runs_dir))
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    local = Run.find(run, runs_dir)
+    rows, looks = progress_of(local), local.frozen().looks
+    print(json.dumps(rows) if as_json else "\n".join([plain.table(rows), *([looks.words] if looks else [])]))
 
 
 def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -> None:

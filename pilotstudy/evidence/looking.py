@@ -15,7 +15,7 @@ from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, resampled_metrics
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.budget import counts, planned_rows
-from pilotstudy.study.looks import Look, Looks, Seeded, Wanted
+from pilotstudy.study.looks import Looks, Seeded, Wanted
 from pilotstudy.study.spec import Claim
 from pilotstudy.study.statements import ENSEMBLE, Row, Statement
 
@@ -25,7 +25,7 @@ def still_wanted(run: Run) -> Wanted:
     evidence = RunEvidence(run)
     looks = evidence.looks
     assert looks
-    statements = parsed_claims(evidence)
+    statements = parsed_claims(evidence) if evidence.finished else {}
     planned = planned_rows(evidence.study, evidence.arms)
     rows = [
         row
@@ -78,15 +78,14 @@ def perhaps_best(evidence: RunEvidence, looks: Looks) -> list[Row]:
     objective = search.objectives[0] if search else DEFAULT_OBJECTIVE
     if objective not in resampled_metrics():
         return []
-    look = looks.plan[looks.taken - 1]
-    figures = evidence.at_look(look).figures([objective])
-    rows = [row for row in figures.rows if row.mode != ENSEMBLE and has_all(looks, row, look)]
+    figures = evidence.at_look(looks.current).figures([objective])
+    rows = [row for row in figures.rows if row.mode != ENSEMBLE and has_all(looks, row)]
     best = figures.best(objective, rows)
     return [row for row in rows if not best.is_real and best.mark(row)]
 
 
-def has_all(looks: Looks, row: Row, look: Look) -> bool:
-    return looks.given[cast(Seeded, row.phase)].get(row.arm, 0) >= look.seeds
+def has_all(looks: Looks, row: Row) -> bool:
+    return looks.given[cast(Seeded, row.phase)].get(row.arm, 0) >= looks.current.seeds
 
 
 @dataclass(frozen=True)

@@ -51,20 +51,30 @@ class Looks:
         return sum(look.seeds <= self._largest for look in self.plan)
 
     @property
+    def current(self) -> Look:
+        """The look that was begun last."""
+        return self.plan[self.taken - 1]
+
+    @property
     def exceeded(self) -> bool:
         """Whether seeds were added beyond the plan."""
         return self._largest > self.most
 
     @property
+    def numbers_given(self) -> set[int]:
+        """How many seeds arms have: one number, where all have the same."""
+        return {number for by_arm in self.given.values() for number in by_arm.values()}
+
+    @property
     def _largest(self) -> int:
-        return max(number for by_arm in self.given.values() for number in by_arm.values())
+        return max(self.numbers_given)
 
     @property
     def words(self) -> str:
         """Where the run is."""
         if self.exceeded:
             return f"{self._largest} seeds, beyond the planned looks"
-        return f"look {self.taken} of {len(self.plan)}: {self.plan[self.taken - 1].seeds} seeds"
+        return f"look {self.taken} of {len(self.plan)}: {self.current.seeds} seeds"
 
     @property
     def last(self) -> bool:
@@ -82,7 +92,7 @@ class Looks:
 
     def taken_up(self, earlier: "Looks") -> "Looks":
         """The same plan as far as an earlier start has come; arms that are new join its last look."""
-        now = earlier.plan[earlier.taken - 1].seeds
+        now = earlier.current.seeds
         given: dict[Seeded, Mapping[str, int]] = {
             phase: {arm: earlier.given[phase].get(arm, now) for arm in by_arm} for phase, by_arm in self.given.items()
         }
