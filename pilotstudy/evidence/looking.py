@@ -73,13 +73,17 @@ def may_be_decided(difference: Estimate, most: int) -> bool:
 
 
 def perhaps_best(evidence: RunEvidence, looks: Looks) -> list[Row]:
-    """Which arms' rows may be the best, of those that have all seeds of the last look; none where one surely is."""
+    """Which arms' rows may be the best, of those that have all seeds of the last look; none where one surely is.
+
+    A row with diverged seeds will not be.
+    """
     search = evidence.study.search
     objective = search.objectives[0] if search else DEFAULT_OBJECTIVE
     if objective not in resampled_metrics():
         return []
     figures = evidence.at_look(looks.current).figures([objective])
-    rows = [row for row in figures.rows if row.mode != ENSEMBLE and has_all(looks, row)]
+    sound = [row for row in figures.rows if row.mode != ENSEMBLE and row not in figures.diverged]
+    rows = [row for row in sound if has_all(looks, row)]
     best = figures.best(objective, rows)
     return [row for row in rows if not best.is_real and best.mark(row)]
 

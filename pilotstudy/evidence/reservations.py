@@ -37,8 +37,8 @@ def reservations(run: Run) -> list[str]:
     if in_plan and not in_plan.exceeded:
         sentences.append(
             f"Seeds were added in planned looks ({in_plan.numbers} seeds), of which {in_plan.taken} were taken; "
-            "p-values are divided by the share of the error rate that their look spends, and claims keep the verdict of the "
-            "look that decided them. Intervals are those of one look."
+            "p-values are divided by the share of the error rate that their look spends, and claims keep the verdict "
+            "of the look that decided them. Intervals are for one look, not over all of them."
         )
         if len(in_plan.numbers_given) > 1:
             sentences.append(

@@ -14,7 +14,10 @@ from pilotstudy.evidence.reservations import looks as times_looked
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
+from pilotstudy.page.content import page_data
+from pilotstudy.report.export import methods_paragraph
 from pilotstudy.report.plain import claims_text
+from pilotstudy.report.table import build_table
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.looks import exceed, plan_looks
 from pilotstudy.study.reading import validate_study
@@ -224,3 +227,45 @@ def test_giving_up_costs_little_power():
                     break
     assert decided[False] > 0.85 * rounds
     assert decided[True] > 0.85 * decided[False]
+
+
+def test_methods_table_and_page_tell_the_seeds_that_each_arm_has(tmp_path):
+    maker = planned(tmp_path / "run", ["nll: pilot-a-aug@tuned < dropout", "nll: pilot-a-aug < vanilla"])
+    run = taken(maker, 2, {"arms": ("vanilla", "dropout"), "confirm": ("pilot-a-aug",)})
+    evidence = RunEvidence(run)
+    methods = methods_paragraph(evidence)
+    assert "the first 3 to 5 (vanilla 5, pilot-a-aug 3, dropout 5, l2 3) of 5 seeds (0, 1, 2, 3, 4)" in methods
+    assert "the first 3 to 5 (pilot-a-aug 5, dropout 3) of 5 fresh seeds" in methods
+    assert "at each look over those still open" in methods
+    assert "they decided how many seeds each method has, but no setting" in methods
+    notes = build_table(evidence).notes
+    assert any(note.startswith("Rows have 3 to 5 seeds") for note in notes)
+    page = page_data(run)
+    assert [line["seeds"] for line in page["made"]["budget"]] == [5, 3, 5, 3]
+    assert [line["fresh seeds"] for line in page["made"]["budget"]] == [0, 5, 3, 0]
+    assert all(claim["budget"].startswith(f"look {claim['look']} of 3: ") for claim in page["answer"]["claims"])
+
+
+def test_where_all_have_the_same_seeds_methods_say_so(tmp_path):
+    run = taken(planned(tmp_path / "run", ["nll: pilot-a-aug < vanilla"]), 2)
+    assert "fixed settings with 5 seeds (0, 1, 2, 3, 4);" in methods_paragraph(RunEvidence(run))
+    assert not any(said.startswith("Rows have") for said in reservations(run))
+
+
+def test_a_run_of_which_nothing_finished_wants_no_seeds(tmp_path):
+    maker = planned(tmp_path / "run", ["nll: pilot-a-aug < vanilla"], **PLAIN)
+    maker.make(status="diverged")
+    assert still_wanted(maker.run) == {"arms": set(), "confirm": set()}
+    assert [claim.verdict for claim in outcome(RunEvidence(maker.run)).claims] == ["not tested"]
+
+
+def test_a_claim_that_an_arm_lost_by_diverging_gets_no_seeds(tmp_path):
+    """Its good side has a seed that diverged, so no seed can help it; the other side's may, and count."""
+    lost, open_ = "nll: pilot-a-aug < dropout", "nll: dropout < l2"
+    maker = planned(tmp_path / "run", [lost, open_], **PLAIN)
+    maker.make(most=4)
+    maker.make(most=1, status="diverged")
+    maker.make()
+    standings = {claim.holds: claim for claim in outcome(RunEvidence(maker.run)).claims}
+    assert (standings[lost].verdict, standings[lost].is_open) == ("undecided", False)
+    assert "pilot-a-aug" not in still_wanted(maker.run)["arms"]
