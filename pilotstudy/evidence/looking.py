@@ -132,15 +132,17 @@ class Outcome:
         deciding = Counter(claim.look for claim in self.claims if claim.is_decided)
         at = [f"{deciding[n]} at look {n} with {seeds} seeds" for n, seeds in enumerate(self.looks, 1) if deciding[n]]
         decided, still = deciding.total(), sum(claim.is_open for claim in self.claims)
-        never = len(self.claims) - decided - still
+        untested = sum(claim.verdict == "not tested" for claim in self.claims)
+        never = len(self.claims) - decided - still - untested
+        hardly = f" that {most} seeds would hardly decide" if self.taken < len(self.looks) else ""
         parts = [
             f"{decided} of {len(self.claims)} claims decided" + (f" ({', '.join(at)})" if at else ""),
-            f"{never} left undecided" if never else "",
+            f"{never} left undecided{hardly}" if never else "",
             f"{still} open" if still else "",
+            f"{untested} could not be tested" if untested else "",
         ]
-        hardly = f"; {most} seeds would hardly decide the rest" if never and self.taken < len(self.looks) else ""
         return [
-            ", ".join(filter(None, parts)) + hardly,
+            ", ".join(filter(None, parts)),
             f"{self.trials} trials, {self.seconds:.0f} s of training; {self.trials_saved} trials and about "
             f"{self.seconds_saved:.0f} s were saved against {most} seeds for every arm",
         ]

@@ -35,8 +35,9 @@ def reservations(run: Run) -> list[str]:
         sentences.append("Intervals hold for these training images, which all seeds share.")
     in_plan, times = run.frozen().looks, looks(run)
     if in_plan and not in_plan.exceeded:
+        were = "was" if in_plan.taken == 1 else "were"
         sentences.append(
-            f"Seeds were added in planned looks ({in_plan.numbers} seeds), of which {in_plan.taken} were taken; "
+            f"Seeds were added in planned looks ({in_plan.numbers} seeds), of which {in_plan.taken} {were} taken; "
             "p-values are divided by the share of the error rate that their look spends, and claims keep the verdict "
             "of the look that decided them. Intervals are for one look, not over all of them."
         )
