@@ -53,7 +53,7 @@ class FrozenStudy:
     devices: tuple[str, ...] = ()  # that its trials ran on
     arms: Mapping[str, Declared] = field(default_factory=dict)  # by row; 0.2.0 and before kept none
     spaces: Mapping[str, Mapping[str, Range | Choice]] = field(default_factory=dict)  # by searched row
-    looks: Looks | None = None  # where seeds are added until the claims are decided; 0.2.0 and before had no such runs
+    looks: Looks | None = None  # where seeds are added until the claims are decided
 
     def parsed(self) -> Study:
         """The study; in format 1, what each trial is given stood in the options."""
