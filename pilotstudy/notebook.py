@@ -27,6 +27,7 @@ from pilotstudy.storage import absolute, place
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import counts, with_budget
 from pilotstudy.study.faults import Places
+from pilotstudy.study.looks import asked_looks
 from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.statements import Row, Statement
@@ -86,6 +87,8 @@ class Study:
         data_dir: "str | Path | None" = None,
         seeds: int | None = None,
         trials: int | None = None,
+        until_decided: bool = False,
+        max_seeds: int | None = None,
         address: str | None = None,
         time_budget: float | None = None,
         quiet: bool = False,
@@ -94,19 +97,25 @@ class Study:
 
         `backend`: inline, in this process, one trial after another; or ray, on an embedded Ray, or a cluster with
         `address`. `data_dir`: by default what PILOTSTUDY_DATA says. `seeds`, `trials`: how many, in place of the
-        study's. `time_budget`: seconds.
+        study's. `until_decided`: seeds are added in planned looks until the claims are decided, `max_seeds` (20) at
+        most. `time_budget`: seconds.
         """
+        from pilotstudy.evidence.looking import still_wanted
         from pilotstudy.schedule.conduct import start
 
         if time_budget is not None and not (isinstance(time_budget, int | float) and time_budget >= 0):
             raise InputError(f"time_budget = {time_budget!r}: expected seconds, 0 or more")
+        if max_seeds is not None and max_seeds < 2:
+            raise InputError(f"max_seeds = {max_seeds}: give 2 or more")
         study = with_budget(self.content, seeds, trials)
+        study, looks = asked_looks(study, until_decided=until_decided, max_seeds=max_seeds, seeds=seeds)
         engine = _engine(study, backend, address)
         run = folder.Run.named(check_run_name(study.name if name is None else name, "name"), place(runs_dir))
         data_dir = data_dir or os.environ.get("PILOTSTUDY_DATA")
         location = Location(absolute(Path(data_dir)) if data_dir else None, address)
         with _silence(quiet):
-            start(study, run, location, engine, quiet=quiet, limits=Limits(time_budget=time_budget))
+            limits = Limits(time_budget=time_budget)
+            start(study, run, location, engine, still_wanted, looks=looks, quiet=quiet, limits=limits)
         return Run(run.files)
 
     def __repr__(self) -> str:

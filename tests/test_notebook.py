@@ -1,5 +1,6 @@
 """Python: studies and runs as objects, on real runs in this process."""
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,39 @@ def test_a_study_runs_and_shows_what_the_commands_show(ran, folder, capsys, monk
     assert Path(page).read_text().startswith("<!doctype html>")
     assert str(folder) in page._repr_html_()
     assert ran.study.content.training.epochs == 1
+
+
+def test_seeds_are_added_until_it_is_decided(folder, capsys, monkeypatch):
+    """By Python, and the same command goes on with its plan, though nothing is left to do."""
+    sure = [{"says": "sure", "holds": "nll: vanilla > 0.01"}]
+    study = pilotstudy.Study.from_dict(content(folder / "own", name="decided", claims=sure))
+    ran = study.run("inline", runs_dir=folder / "runs", until_decided=True, max_seeds=5, quiet=True)
+    assert ran.trials["arm"].to_pylist() == ["vanilla"] * 3 + ["dropout"] * 3
+    assert [(claim["verdict"], claim["look"], claim["seeds"]) for claim in ran.claims()] == [("holds", 1, 3)]
+    assert "planned looks (3, 5 seeds), of which 1 was taken" in repr(ran.claims())
+    (folder / "decided.toml").write_text(study.to_toml())
+    words = ["--until-decided", "--max-seeds", "5", "--inline", "--json", "--runs-dir", str(folder / "runs")]
+    monkeypatch.setattr(sys, "argv", ["pilotstudy", "run", str(folder / "decided.toml"), *words])
+    with pytest.raises(SystemExit) as ended:
+        pilotstudy.cli.main()
+    said = json.loads(capsys.readouterr().out)["until_decided"]
+    assert ended.value.code in (None, 0)
+    assert (said["looks"], said["taken"], said["trials"], said["trials_saved"]) == ([3, 5], 1, 6, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"until_decided": True, "max_seeds": 1}, "max_seeds = 1"),
+        ({"until_decided": True, "seeds": 3}, "--max-seeds"),
+        ({"max_seeds": 8}, "--until-decided"),
+    ],
+)
+def test_looks_that_cannot_be_planned_are_refused(folder, words, told):
+    study = pilotstudy.Study.from_dict(content(folder / "own", name="refused"))
+    with pytest.raises(InputError, match=told):
+        study.run("inline", runs_dir=folder / "runs", **words)
+    assert not (folder / "runs" / "refused").exists()
 
 
 def test_what_users_wrote_is_text_in_html(ran):

@@ -93,8 +93,6 @@ def _check(name: str, settings: type[Settings], space: Space, source: str) -> No
         raise InputError(
             f"arm {name!r}: a name has lower-case letters, digits and dashes, and is none of {', '.join(RESERVED)}"
         )
-    if not source.startswith(f"{arms.__name__}."):
-        _orders()  # so that their names are known
     if name in {each.group for each in _arms.values()}:
         raise InputError(f"arm {name!r} has the name of a group of arms: choose another name")
     if name in _arms and _arms[name].source != source:

@@ -16,7 +16,9 @@ from pilotstudy.metrics.computation import Points
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.networks.layers import check_logits
 from pilotstudy.runs.folder import Run
+from pilotstudy.storage import names
 from pilotstudy.study.budget import fixed_trial
+from pilotstudy.study.looks import Looks, exceed
 from pilotstudy.study.spec import Study, Trial
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
@@ -84,6 +86,35 @@ def _differences(
             yield from _differences(old, new, f"{where}.{key}")
         elif old != new:
             yield f"{where}.{key}", old, new
+
+
+def looks_of(run: Run, study: Study, looks: Looks | None) -> tuple[Study, Looks | None]:
+    """The looks that a start goes on with, and the study with their seeds. Looks are planned before the first result.
+
+    `looks`: those that are asked for; none where seeds are not added until the claims are decided.
+    """
+    before = run.frozen().looks if run.files.study.exists() else None
+    if before is None:
+        if looks and names(run.files.results):
+            raise InputError(
+                f"run {run.name!r} has results, and looks are planned before the first: give another name with --name"
+            )
+        return study, looks
+    if looks is None:
+        if len(study.seeds) <= before.most:
+            raise InputError(
+                f"run {run.name!r} has planned looks: go on with --until-decided, or, beyond the plan, with --seeds "
+                f"above {before.most}"
+            )
+        return exceed(study, before)
+    if looks == before:
+        return study, before
+    if looks.plan != before.plan or before.exceeded:
+        planned = "has more seeds than" if before.exceeded else "has"
+        raise InputError(
+            f"run {run.name!r} {planned} its planned looks ({before.numbers} seeds): give another name with --name"
+        )
+    return study, looks.taken_up(before)
 
 
 def check_models(study: Study, data: DataSet) -> None:
