@@ -9,6 +9,7 @@ from torch.distributions import Beta
 
 from pilotstudy.method.activations import Activations
 from pilotstudy.method.checks import check_number
+from pilotstudy.method.modes import predicting
 from pilotstudy.method.regulariser import Loss, Regulariser
 
 
@@ -59,13 +60,16 @@ class Mixup(Regulariser):
 class ManifoldMixup(Mixup):
     """Manifold mixup (Verma et al., 2019): one layer is mixed as mixup mixes the input, drawn anew for each batch.
 
-    It is the input or one of the named layers (see `Activations`), each as likely; what is mixed is its raw activation.
-    The default α is the one that the authors train with on CIFAR.
+    It is the input or a hidden layer (see `mixable_layers`), each as likely. The default α is the one that the authors
+    train with on CIFAR.
     """
 
     def __init__(self, network: nn.Module, layers: Sequence[str], example: Tensor, *, alpha: float = 2.0):
         super().__init__(network, alpha=alpha)
-        self.activations = Activations(network, layers, example)
+        mixable = mixable_layers(network, layers, example)
+        if not mixable:
+            raise ValueError("it has no hidden layer above the first that all of a sample passes through: use mixup")
+        self.activations = Activations(network, mixable, example)
 
     def _cross_entropy(self, x: Tensor, y: Tensor, mix: Mix) -> Tensor:
         chosen = torch.randint(len(self.activations.layers) + 1, (), device=x.device)
@@ -75,6 +79,41 @@ class ManifoldMixup(Mixup):
             return Mix(torch.where(chosen == layer, mix.share, 1.0), mix.partners)(u)
 
         return self.mixed_cross_entropy(self.activations.run(self.network, x, edit), y, mix)
+
+
+def mixable_layers(network: nn.Module, layers: Sequence[str], example: Tensor) -> list[str]:
+    """The hidden layers in which a sample can be mixed: those that all of it passes through.
+
+    They are among the named layers but the first, which is linear in the input, so that to mix it is to mix the input;
+    and among blocks that have named layers in them. A raw activation is linear in what lies below, so that to mix it is
+    to mix the hidden layer there.
+    """
+    blocks = [
+        name
+        for name, module in network.named_modules()
+        if not isinstance(module, nn.Sequential) and any(layer.startswith(f"{name}.") for layer in layers)
+    ]
+    return [name for name in (*layers[1:], *blocks) if carries_everything(network, name, example)]
+
+
+def carries_everything(network: nn.Module, name: str, example: Tensor) -> bool:
+    """Whether a hidden layer is the only way from the input to the logits: no gradient passes when it is cut there."""
+    cut: list[object] = []
+
+    def detached(module: nn.Module, args: object, output: object) -> object:
+        cut.append(output.detach() if isinstance(output, Tensor) else output)
+        return cut[-1]
+
+    x = example.detach().clone().requires_grad_()
+    hook = network.get_submodule(name).register_forward_hook(detached)
+    try:
+        with torch.random.fork_rng([x.device] if x.is_cuda else []), predicting(network), torch.enable_grad():
+            logits = network(x)
+    finally:
+        hook.remove()
+    if len(cut) != 1 or logits is cut[0]:  # not a hidden layer, or not one that runs once
+        return False
+    return not logits.requires_grad or torch.autograd.grad(logits.sum(), x, allow_unused=True)[0] is None
 
 
 class RegMixup(Mixup):
