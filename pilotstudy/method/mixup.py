@@ -22,7 +22,7 @@ class Mix:
 
     def __call__(self, values: Tensor) -> Tensor:
         """λ v + (1 − λ) v', of v [n, ...]."""
-        return self.share * values + (1 - self.share) * values[self.partners]
+        return self.share * values + (1 - self.share) * values.index_select(0, self.partners)
 
 
 class Mixup(Regulariser):
