@@ -105,6 +105,8 @@ def arms_rows(arms: Iterable[Arm]) -> list[dict[str, object]]:
         {
             "arm": arm.name,
             "about": arm.about,
+            "role": arm.role,
+            "group": arm.group,
             "modes": list(arm.modes),
             "settings": arm.settings().model_dump(),
             "search": {
@@ -119,7 +121,11 @@ def arms_rows(arms: Iterable[Arm]) -> list[dict[str, object]]:
 def arms_text(arms: Iterable[Arm]) -> str:
     """A table of the arms, and one of the settings of each family of them."""
     arms = list(arms)
-    lines = [table([{"arm": arm.name, "modes": " ".join(arm.modes), "what it does": arm.about} for arm in arms])]
+    rows = [
+        {"arm": arm.name, "group": arm.group or arm.role, "modes": " ".join(arm.modes), "what it does": arm.about}
+        for arm in arms
+    ]
+    lines = [table(rows)]
     families: dict[str, Arm] = {}
     for arm in arms:
         if arm.settings.model_fields:

@@ -34,6 +34,8 @@ def test_rows_are_labelled_as_the_paper_prints_them():
         *("Add a-aug (stop-gradient)", "Add MC a-aug (stop-gradient)"),
         *("Add a-drop (stop-gradient)", "Add MC a-drop (stop-gradient)"),
         *("Dropout", "MC dropout", "L2", "Batch norm", "Data aug", "Add matched", "Add MC matched"),
+        *("Label smoothing", "Focal loss", "Confidence penalty", "Mixup", "Manifold mixup", "RegMixup"),
+        *("R-Drop", "MC R-Drop", "Multi-sample dropout", "MC multi-sample dropout", "ISDA", "SAM"),
     ]
     assert row_label(Row("dropout", "seeds", "confirm")) == "Dropout, ensemble of seeds, tuned"
     assert row_label(Row("ensemble", "ensemble")) == "Ensemble"
@@ -42,8 +44,9 @@ def test_rows_are_labelled_as_the_paper_prints_them():
 def test_roles_and_groups_are_declared():
     assert [arm.name for arm in all_arms().values() if arm.role == "reference"] == ["vanilla"]
     assert {arm.family for arm in all_arms().values() if arm.role == "method"} == {"pilot"}
-    assert [arm.name for arm in all_arms().values() if not arm.role] == ["add-matched"]
-    assert set(group_names(all_arms())) == {"others", "baselines", "sampling", "noise", "standard", "control"}
+    assert {arm.group for arm in all_arms().values() if not arm.role} == {"control", "modern"}
+    assert not any(arm.role for arm in all_arms().values() if arm.group in ("control", "modern"))
+    assert set(group_names(all_arms())) == {"others", "baselines", "sampling", "noise", "standard", "control", "modern"}
     groups = "noise", "standard"
     members = {group: {arm.name for arm in all_arms().values() if arm.group == group} for group in groups}
     assert members["standard"] == {"dropout", "l2", "batchnorm", "data-aug"}

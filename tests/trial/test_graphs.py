@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import CaptureError
 from pilotstudy.method.pilot import Pilot
 from pilotstudy.runs.records import Status
@@ -22,8 +23,11 @@ def data():
     return make_data(120)  # 60 to train with, in a batch of 32 and one of 28
 
 
+MODERN = [arm.name for arm in all_arms().values() if arm.group == "modern"]
+
+
 @pytest.mark.parametrize(
-    "arm", ["vanilla", "pilot-a-aug", "pilot-a-drop", "add-a-aug", "dropout", "data-aug", "batchnorm"]
+    "arm", ["vanilla", "pilot-a-aug", "pilot-a-drop", "add-a-aug", "dropout", "data-aug", "batchnorm", *MODERN]
 )
 def test_a_captured_step_is_a_step(arm, data):
     """To the bit, over batches of two sizes and a rate that changes: what is replayed is what would have been done."""
