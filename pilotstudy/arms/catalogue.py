@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Callable[..., Regulariser]")
 
 RESERVED = ("ensemble", "others", "baselines", "sampling", "training")  # rows, groups and sections of these names
-ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups")
+ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups", "make_optimiser")
 
 LAST = 1000  # after all of ours
 

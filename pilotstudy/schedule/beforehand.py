@@ -81,13 +81,15 @@ def _differences(
 
 
 def check_models(study: Study, data: DataSet) -> None:
-    """Builds each arm once, where network or arm are not the paper's: what does not fit is told before hours are spent.
+    """Builds each arm once, where network, arm or average are not the paper's.
 
-    What an arm has to say of itself, such as the size of its DGM, is said here, once.
+    What does not fit is told before hours are spent. What an arm has to say of itself, such as the size of its DGM, is
+    said here, once.
     """
     check_metrics(len(data.classes))
     own = {name for name in study.arms if not _is_ours(study.method(name))}
-    arms = own if study.network.name in PAPERS and not study.network.options else set(study.arms)
+    papers = study.network.name in PAPERS and not study.network.options and study.training.average.name == "none"
+    arms = own if papers else set(study.arms)
     if not arms:
         return
     here = torch.device("cpu")
