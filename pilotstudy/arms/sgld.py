@@ -23,7 +23,7 @@ class SgldSettings(Settings):
 
     preconditioner: Literal["none", "rmsprop"] = "rmsprop"
     temperature: float = Field(1.0, ge=0)
-    prior_deviation: float = Field(1.0, gt=0)
+    prior_deviation: float = Field(0.1, gt=0)
     start: float = Field(0.7, ge=0, lt=1)
     snapshots: int = Field(20, ge=1)
 

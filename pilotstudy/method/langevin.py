@@ -18,9 +18,10 @@ MEMORY, DAMPING = 0.99, 1e-5  # of the preconditioner, as Li et al. have them
 class LangevinOptimiser(torch.optim.Optimizer):
     """SGLD (Welling and Teh, 2011), with the RMSprop preconditioner of pSGLD (Li et al., 2016) if asked for.
 
-    For the gradient g of the *mean* loss over N images: θ ← θ − η G (g + θ/(N σₚ²)) + √(2 η T G/N) ξ, ξ ~ N(0, 1).
-    G is 1, or 1/(λ + √V) with the running mean V of g²; its derivative is left out, as they do. Weight decay λ is
-    a prior of precision Nλ, and adds to that of σₚ.
+    For the gradient g of the *mean* loss over N images and d = g + θ/(N σₚ²): θ ← θ − η G d + √(2 η T G/N) ξ with
+    ξ ~ N(0, 1). G is 1, or 1/(λ + √V) with V the running mean of d², from the first on; its derivative is left out, as
+    they do. (Their V is of g alone, which lets steps of the prior grow without bound.) A weight decay is a prior of
+    precision N times as large, and adds to that of σₚ.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class LangevinOptimiser(torch.optim.Optimizer):
         if self.preconditioner == "rmsprop":
             state = self.state[parameter]
             if not state:
-                state["square"] = torch.zeros_like(parameter)
-            state["square"].lerp_(gradient.square(), 1 - MEMORY)
+                state["square"] = drift.square()
+            state["square"].lerp_(drift.square(), 1 - MEMORY)
             scale = 1 / (DAMPING + state["square"].sqrt())
             drift, noise = drift * scale, noise * scale.sqrt()
         parameter.sub_(rate * drift).add_(noise)
@@ -79,7 +80,7 @@ class Langevin(Regulariser):
         train_size: int,
         preconditioner: Preconditioner = "rmsprop",
         temperature: float = 1.0,
-        prior_deviation: float = 1.0,
+        prior_deviation: float = 0.1,
         start: float = 0.7,
         snapshots: int = 20,
     ):
@@ -94,7 +95,7 @@ class Langevin(Regulariser):
         self.preconditioner: Preconditioner = preconditioner
         self.start = start
         self.vector = Vector(network)
-        self.register_buffer("kept", torch.zeros(snapshots, self.vector.size))
+        self.register_buffer("kept", self.vector.of(network).new_zeros(snapshots, self.vector.size))
         self.register_buffer("is_kept", torch.zeros(snapshots, dtype=torch.bool))
 
     @classmethod
@@ -116,7 +117,7 @@ class Langevin(Regulariser):
         places = len(self.kept)
         share = (self.progress - self.start) / (1 - self.start)
         if share >= 0:
-            place = min(places - 1, math.floor(places * share))
+            place = min(places - 1, math.floor(places * share + 1e-9))
             self.kept[place].copy_(self.vector.of(self.network))
             self.is_kept[place].fill_(True)
 

@@ -14,14 +14,16 @@ Per = Literal["layer", "unit"]
 
 CUBIC = (1.16145124, -1.50204118, 0.58629921)
 SIGMOID = (0.63576, 1.87320, 1.48695)
+FASTER = 10
 TEMPERATURE, TEMPERATURE_OF_CHANNELS = 0.1, 2 / 3  # of the concrete distribution
 
 
 class LearnedDropout(Regulariser):
     """Noise on what goes into every linear or convolutional layer but the first, whose amount is learnt.
 
-    Feature maps have one draw for each channel. The amounts are parameters of the regulariser's own, trained at the
-    network's rate; `penalty` is what the loss has for them. N is the number of training images.
+    Feature maps have one draw for each channel. The amounts are parameters of the regulariser's own, trained at ten
+    times the network's rate: they are logarithms, which have further to go than weights, and trainings here are short.
+    `penalty` is what the loss has for them. N is the number of training images.
     """
 
     def __init__(self, network: nn.Module, example: Tensor, *, train_size: int):
@@ -39,7 +41,7 @@ class LearnedDropout(Regulariser):
         return cls(network, inputs.example, train_size=inputs.train_size, **settings.model_dump())
 
     def parameter_groups(self, learning_rate: float) -> list[ParameterGroup]:
-        own: ParameterGroup = {"params": list(self.amounts), "lr": learning_rate}
+        own: ParameterGroup = {"params": list(self.amounts), "lr": FASTER * learning_rate}
         return [*super().parameter_groups(learning_rate), own]
 
     def noise(self, index: int, module: WeightLayer, h: Tensor) -> Tensor:
@@ -87,7 +89,7 @@ class ConcreteDropout(LearnedDropout):
 
     def rates(self) -> list[float]:
         """p of each layer, as it is now."""
-        return [float(logit.sigmoid()) for logit in self.amounts]
+        return [logit.detach().sigmoid().item() for logit in self.amounts]
 
     def noise(self, index: int, module: WeightLayer, h: Tensor) -> Tensor:
         logit: Tensor = self.amounts[index]
@@ -138,13 +140,13 @@ class GaussianDropout(LearnedDropout):
             self.amounts.append(nn.Parameter(torch.full((number,), first_alpha).log()))
 
     def log_alpha(self, index: int) -> Tensor:
-        """Of a layer, or its units."""
+        """Of a layer, or its units. At the bound it has a gradient, which torch's clamp has not."""
         amount: Tensor = self.amounts[index]
-        return amount.clamp(max=self.most)
+        return amount + (amount.clamp(max=self.most) - amount).detach()
 
     def loss(self, x: Tensor, y: Tensor) -> Loss:
         with torch.no_grad():
-            for amount in self.amounts:  # so that none strays where it has no gradient
+            for amount in self.amounts:  # none strays far beyond the bound, and all can come back
                 amount.clamp_(max=self.most)
         return super().loss(x, y)
 

@@ -33,10 +33,11 @@ class Swag(Regulariser):
         check_number("rank", rank, least=2, whole=True)
         self.start, self.rank = start, rank
         self.vector = Vector(network)
+        own, parameters = self.vector.of(network), self.vector.parameters
         self.register_buffer("count", torch.zeros((), dtype=torch.long))
-        self.register_buffer("mean", torch.zeros(self.vector.size))
-        self.register_buffer("variance", torch.zeros(self.vector.parameters))
-        self.register_buffer("deviations", torch.zeros(rank, self.vector.parameters))
+        self.register_buffer("mean", torch.zeros_like(own))
+        self.register_buffer("variance", own.new_zeros(parameters))
+        self.register_buffer("deviations", own.new_zeros(rank, parameters))
         self.register_buffer("draws", None, persistent=False)
 
     def set_extra_state(self, state: float) -> None:
