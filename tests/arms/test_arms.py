@@ -9,6 +9,7 @@ def test_the_arms_are_the_papers_and_so_are_their_defaults():
     assert set(all_arms()) == {
         *("vanilla", "dropout", "l2", "batchnorm", "data-aug", "add-a-aug-stopgrad", "add-a-drop-stopgrad"),
         "add-matched",  # a control of ours
+        *("concrete-dropout", "gaussian-dropout", "variational-dropout", "mfvi", "sgld", "swag", "laplace"),
         *(f"{kind}-{mask}" for kind in ("pilot", "add", "sub") for mask in masks),
     }
     pilot = all_arms()["pilot-a-aug"].settings()
