@@ -18,7 +18,7 @@ class SgldSettings(Settings):
     """`temperature`: 1 is the posterior, 0 plain descent. `prior_deviation`: of each parameter.
 
     `preconditioner`: rmsprop is pSGLD; without one, rates must be those of plain SGD. `start`: the share of the
-    training from which on weights are kept, `snapshots` at most.
+    training from which on weights are kept, `snapshots` at most, each as large as the network, in checkpoints too.
     """
 
     preconditioner: Literal["none", "rmsprop"] = "rmsprop"

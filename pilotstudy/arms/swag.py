@@ -15,7 +15,10 @@ ORDER = 44
 
 
 class SwagSettings(Settings):
-    """`start`: the share of the training from which on epochs count. `rank`: how many deviations are kept."""
+    """`start`: the share of the training from which on epochs count.
+
+    `rank`: how many deviations are kept, each as large as the network, in checkpoints too.
+    """
 
     start: float = Field(0.5, ge=0, lt=1)
     rank: int = Field(20, ge=2)
