@@ -1,7 +1,6 @@
 """Stochastic gradient Langevin dynamics: an optimiser whose steps are draws from the posterior."""
 
 import math
-from collections.abc import Callable
 from typing import Any, Literal, Self, get_args
 
 import torch
@@ -40,12 +39,11 @@ class LangevinOptimiser(torch.optim.Optimizer):
         self.preconditioner = preconditioner
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self._step(parameter, parameter.grad, group["lr"], group["weight_decay"] + self.prior_decay)
-        return None
 
     def _step(self, parameter: Tensor, gradient: Tensor, rate: float, decay: float) -> None:
         drift = gradient + decay * parameter

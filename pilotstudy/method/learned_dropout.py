@@ -1,4 +1,4 @@
-"""Dropout whose rates are learnt: concrete dropout, and variational Gaussian dropout with two bounds of its KL."""
+"""Dropout whose rates are learnt: concrete dropout, and variational Gaussian dropout with two fits of its KL."""
 
 from typing import Literal, Self, get_args
 
@@ -14,7 +14,7 @@ Per = Literal["layer", "unit"]
 
 CUBIC = (1.16145124, -1.50204118, 0.58629921)
 SIGMOID = (0.63576, 1.87320, 1.48695)
-FASTER = 10
+FASTER = 10  # than the network's rate
 TEMPERATURE, TEMPERATURE_OF_CHANNELS = 0.1, 2 / 3  # of the concrete distribution
 
 
