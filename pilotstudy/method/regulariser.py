@@ -1,6 +1,6 @@
 """The frame every arm fits in: a network, what is done to it while it trains, and how it predicts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypedDict
@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from pilotstudy.method.checks import check_number
 from pilotstudy.method.modes import predicting
+
+Batches = Iterable[tuple[Tensor, Tensor]]  # of images and labels
 
 
 class ParameterGroup(TypedDict, total=False):
@@ -38,6 +40,8 @@ class Inputs(Protocol):
     def mean(self) -> Tensor: ...
     @property
     def deviation(self) -> Tensor: ...
+    @property
+    def train_size(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Regulariser(nn.Module):
     """
 
     samples_predictions = True  # whether it draws in sampled predictions too, or in training alone
+    keeps_weights = False  # whether it keeps weights of earlier steps, which must not be averaged once more
 
     def __init__(self, network: nn.Module, *, weight_decay: float = 0.0):
         super().__init__()
@@ -114,6 +119,10 @@ class Regulariser(nn.Module):
             return groups
         return [part for group in groups for part in self._decayed(group)]
 
+    def make_optimiser(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer | None:
+        """For the network, in place of the recipe's, where the method is an optimiser itself. Groups have rates."""
+        return None if self.inner is None else self.inner.make_optimiser(groups)
+
     def _decayed(self, group: ParameterGroup) -> list[ParameterGroup]:
         weights, others = group.copy(), group.copy()
         weights["params"] = [p for p in group["params"] if p.ndim > 1]
@@ -159,6 +168,23 @@ class Regulariser(nn.Module):
         """Before each step from then on: brings what changes up to date."""
         if self.inner is not None:
             self.inner.before_step()
+
+    def after_epoch(self, batches: Batches) -> None:
+        """At the end of each epoch, before it is validated: `progress` is up to date.
+
+        `batches`: all training images, unaugmented, in a fixed order; they can be gone through several times, and cost
+        nothing until then.
+        """
+        if self.inner is not None:
+            self.inner.after_epoch(batches)
+
+    def prepare_sampling(self, batches: Batches, samples: int) -> None:
+        """Before sampled predictions of the weights as they are now: what has to be fitted for them is fitted here.
+
+        `batches`: as those of `after_epoch`. `samples`: how many passes the predictions will have.
+        """
+        if self.inner is not None:
+            self.inner.prepare_sampling(batches, samples)
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         """The mean of the softmax over `samples` stochastic passes."""

@@ -156,7 +156,9 @@ def check_arm(arm: Arm) -> list[Checked]:
 
     def samples() -> None:
         trained = trainer(arm.name)
-        trained.train_epoch()
+        while not trained.done:
+            trained.train_epoch()
+        trained.prepare_sampling()
         sampled = trained.validation_logits("mc")
         expect(bool(np.isfinite(sampled).all()), "its sampled predictions are not finite")
         differ = not np.allclose(sampled, scores.log_probabilities(trained.validation_logits("point")), atol=1e-7)

@@ -36,6 +36,8 @@ def _predict(trainer: Trainer, test: bool) -> TrialPredictions:
 
 def predict_splits(trainer: Trainer, mode: Mode, test: bool) -> PredictionPair:
     """What the model as it is now predicts for the validation images, and for the test images if asked."""
+    if mode == "mc":
+        trainer.prepare_sampling()
     data, rows = trainer.data, trainer.images.validation_rows.numpy()
     validation = Predictions(rows, data.train_labels[rows], trainer.validation_logits(mode))
     if not test:

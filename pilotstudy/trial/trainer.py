@@ -4,6 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -26,7 +27,7 @@ from pilotstudy.trial.averaging import State as Averaged
 from pilotstudy.trial.graph import GraphedStep
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
-from pilotstudy.trial.optimising import Optimising, why_not_captured
+from pilotstudy.trial.optimising import Optimising, has_own_optimiser, why_not_captured
 from pilotstudy.trial.optimising import State as OptimiserState
 
 MC_SAMPLES = 10
@@ -85,7 +86,8 @@ class Trainer:
         self.modes = arm_named(trial.arm).modes
         self.augmenting = Augmenting(trial.training.augmentation, self.images.described, self.where)
         self.averaging = Averaging(trial.training.average, self.regulariser)
-        cannot = why_not_captured(trial.training)
+        own_optimiser = has_own_optimiser(self.regulariser)
+        cannot = why_not_captured(trial.training, own_optimiser=own_optimiser)
         captured = graph and trial.training.cuda_graph and self.where.type == "cuda" and not cannot
         self.optimiser = Optimising(self.regulariser, trial.training, captured=captured)
         self.graph = (
@@ -94,6 +96,8 @@ class Trainer:
             else None
         )
         self.notes: list[str] = list(self.regulariser.notes)  # what a user should know of how it was trained
+        if own_optimiser:
+            self.notes.append(f"{trial.arm} is an optimiser: of the recipe's, only rate, schedule and decay apply")
         if trial.training.cuda_graph and self.where.type != "cuda":
             self.notes.append("cuda_graph has no effect: the trial runs on a CPU")
         elif trial.training.cuda_graph and cannot:
@@ -138,6 +142,7 @@ class Trainer:
         self.regulariser.progress = self.epoch / self.trial.training.epochs
         labels = self.data.train_labels[self.images.validation_rows]
         progress = self.epoch / self.trial.training.epochs
+        self.regulariser.after_epoch(self.images.in_order(PREDICTION_BATCH))
         self.averaging.after_epoch(progress, self.images.all_inputs(PREDICTION_BATCH))
         with self.averaging.used():
             validation = registry.evaluate_epoch(self.validation_logits("point"), labels)
@@ -193,12 +198,22 @@ class Trainer:
         images = torch.from_numpy(self.data.test_images)
         return self.predict(images, torch.arange(len(images)), mode)
 
+    def prepare_sampling(self) -> None:
+        """Before Monte Carlo predictions of the model as it is now."""
+        with self._drawing(2):
+            self.regulariser.prepare_sampling(self.images.in_order(PREDICTION_BATCH), MC_SAMPLES)
+
+    @contextmanager
+    def _drawing(self, number: int) -> Iterator[None]:
+        """What is drawn within follows from the trial's seed and this number, and leaves the training's own alone."""
+        with torch.random.fork_rng([self.where] if self.where.type == "cuda" else []):
+            torch.manual_seed(self.trial.seed + number)
+            yield
+
     def predict(self, pixels: Tensor, rows: Tensor, mode: Mode) -> NDArray[np.float32]:
-        """Logits [n, K], float32. Monte Carlo draws follow from the trial's seed and leave the training's own alone."""
-        devices = [self.where] if self.where.type == "cuda" else []
+        """Logits [n, K], float32. For Monte Carlo predictions, prepare them first."""
         rows = rows.to(pixels.device)
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(self.trial.seed + 1)
+        with self._drawing(1):
             samples = MC_SAMPLES if mode == "mc" else 0
             parts = [
                 self.regulariser.predict(self.images.inputs(pixels.index_select(0, batch)), samples)

@@ -148,7 +148,7 @@ def test_rows_of_one_method_are_rows_of_their_own(folder):
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        (["dropout", "pilot-a-aug"], "pilot-a-aug has a loss of its own, so it must come first"),
+        (["dropout", "pilot-a-aug"], "pilot-a-aug has a loss or weights of its own, so it must come first"),
         (["pilot-a-aug", "add-a-aug"], "both have a setting 'variance_in'"),
         (["pilot-a-aug", "vanilla"], "vanilla does nothing to a network"),
         (["dropout", "dropout"], "both have a setting 'rate'"),
