@@ -86,8 +86,11 @@ def fit_matrix(logits: Logits, labels: Labels) -> tuple[float, Array, Array]:
 
 
 def fit_platt(logits: Logits, labels: Labels) -> tuple[Array, Array]:
-    """a and b [K]: for each class those with the least NLL of sigmoid(a z + b) against "it is that class"."""
-    z = np.asarray(logits, np.float64)
+    """a and b [K]: for each class those with the least NLL of sigmoid(a z + b) against "it is that class".
+
+    z: the log-odds of the class, since logits themselves say as much with any constant added to all of them.
+    """
+    z = log_odds(logits)
     fits = [_fit_sigmoid(z[:, k], (labels == k).astype(np.int64)) for k in range(z.shape[1])]
     return np.array([a for a, _ in fits]), np.array([b for _, b in fits])
 
@@ -116,7 +119,22 @@ def _matrix_scaled(temperature: float, weights: Array, bias: Array, logits: Logi
 def _platt_scaled(a: Array, b: Array, logits: Logits) -> Array:
     from scipy.special import log_expit
 
-    return scores.log_probabilities(log_expit(np.asarray(logits, np.float64) * a + b))
+    return scores.log_probabilities(log_expit(log_odds(logits) * a + b))
+
+
+def log_odds(logits: Logits) -> Array:
+    """Of each class against all others [n, K]."""
+    from scipy.special import logsumexp
+
+    log_p = scores.log_probabilities(logits)
+    surest = np.arange(len(log_p)), log_p.argmax(1)
+    others = log_p.copy()
+    others[surest] = -np.inf
+    p = np.exp(log_p)
+    p[surest] = 0  # 1 less it would be rounded
+    against = np.log1p(-p)
+    against[surest] = logsumexp(others, axis=1)
+    return np.asarray(log_p - against)
 
 
 def least_nll(

@@ -168,7 +168,7 @@ def with_known_differences(p: dict[Row, float], seeds: dict[Row, int], diverged:
     """Figures of rows whose NLL is 0.1, 0.2, .. in this order, and whose difference from any other has this p."""
     figures = Figures.__new__(Figures)
     figures.rows, figures.diverged = list(seeds), dict.fromkeys(diverged, 1)
-    figures.seeds = lambda row: seeds[row]
+    figures.seeds, figures.has = lambda row: seeds[row], lambda metric, row: True
     figures.figure = lambda metric, row: SimpleNamespace(value=0.1 * (1 + figures.rows.index(row)))
     figures.difference = lambda metric, ours, theirs: known(-0.5, p[theirs])
     return figures
@@ -275,7 +275,7 @@ class Given(RunEvidence):
     """The evidence of a run with these predictions, whatever is asked for."""
 
     def __init__(self, name: str, study: spec.Study, predictions: TestPredictions):
-        frozen = SimpleNamespace(history=(), declared=lambda: declared_rows(study))
+        frozen = SimpleNamespace(history=(), looks=None, declared=lambda: declared_rows(study))
         super().__init__(SimpleNamespace(name=name, study=lambda: study, frozen=lambda: frozen))
         self.predictions, self.trial_rows = predictions, []
 
