@@ -96,6 +96,7 @@ def table(
     at: At = "last",
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
+    cost: Annotated[bool, typer.Option("--cost", help="Parameters, training seconds and passes at test, too.")] = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -107,7 +108,9 @@ def table(
 
     metrics, recalibration = chosen_metrics(metric), chosen_recalibration(recalibrate, scaled)
     evidence = RunEvidence(Run.find(run, runs_dir))
-    built = build_table(evidence, like_paper=bool(like), metrics=metrics, at=at, recalibration=recalibration)
+    built = build_table(
+        evidence, like_paper=bool(like), metrics=metrics, at=at, recalibration=recalibration, with_cost=cost
+    )
     print(FORMATS["json" if as_json else form](built))
 
 
