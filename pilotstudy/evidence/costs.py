@@ -1,6 +1,6 @@
 """What each row costs: parameters, training, passes at test."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from pilotstudy.arms.sampling import MC_SAMPLES
@@ -41,7 +41,7 @@ def costs(evidence: RunEvidence) -> dict[Row, Cost]:
         by_arm.setdefault((trial.phase, trial.arm), []).append(trial)
     rows: dict[Row, Cost] = {}
     for (phase, arm), trials in by_arm.items():
-        point = network_cost(evidence, trials)
+        point = network_cost(evidence, evidence.parameters[phase, arm], trials)
         passes = {"point": point.passes, "mc": point.passes and MC_SAMPLES}
         declared = evidence.arms.get(arm)
         for mode in dict.fromkeys(each.mode for trial in trials for each in trial.evaluations):
@@ -51,14 +51,12 @@ def costs(evidence: RunEvidence) -> dict[Row, Cost]:
     return rows | {Row(ENSEMBLE, ENSEMBLE): total(members)}
 
 
-def network_cost(evidence: RunEvidence, trials: Sequence[TrialRow]) -> Cost:
+def network_cost(evidence: RunEvidence, parameters: Mapping[str, int], trials: Sequence[TrialRow]) -> Cost:
     """Of one network of an arm that predicts as it is; nothing is known of predictions from elsewhere."""
-    result = evidence.run.result(trials[0].key)
-    parts = dict(result.parameters) if result else {}
     seconds = [trial.training_seconds for trial in trials if trial.training_seconds is not None]
     return Cost(
-        parameters=parts.pop("network", None),
-        own_parameters=sum(parts.values()) if result and result.parameters else None,
+        parameters=parameters.get("network"),
+        own_parameters=sum(parameters.values()) - parameters["network"] if "network" in parameters else None,
         training_seconds=sum(seconds) / len(seconds) if seconds else None,
         passes=None if evidence.study.imported else 1,
     )

@@ -1,6 +1,6 @@
 """The way in to what a run's stored predictions say."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -107,6 +107,15 @@ class RunEvidence:
         earlier.trial_rows = [row for row in self.trial_rows if look.includes(row.phase, row.number)]
         earlier.trials = [trial for trial in self.trials if look.includes(trial.row.phase, trial.row.number)]
         return earlier
+
+    @cached_property
+    def parameters(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """How many numbers the networks of each phase and arm train, by part of the model; as the first has it."""
+        first: dict[tuple[str, str], str] = {}
+        for row in self.finished:
+            first.setdefault((row.phase, row.arm), row.key)
+        results = {place: self.run.result(key) for place, key in first.items()}
+        return {place: result.parameters if result else {} for place, result in results.items()}
 
     @property
     def diverged(self) -> dict[Row, set[int]]:
