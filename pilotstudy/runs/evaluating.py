@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pilotstudy.metrics import registry, scores
+from pilotstudy.metrics.computation import Fitted
 from pilotstudy.runs.records import Bin, Evaluation, Split
 from pilotstudy.runs.schemas import Predictions, TrialPredictions
 
@@ -12,7 +13,8 @@ from pilotstudy.runs.schemas import Predictions, TrialPredictions
 def evaluate(predictions: TrialPredictions) -> tuple[Evaluation, ...]:
     """Figures for each epoch, mode and split, as it is and after temperature scaling.
 
-    The temperature is fitted on the validation data of the same epoch and mode; without them there is none.
+    What is fitted, the temperature among it, is fitted on the validation data of the same epoch and mode; without them
+    nothing is.
     """
     return tuple(_evaluations(predictions))
 
@@ -20,13 +22,23 @@ def evaluate(predictions: TrialPredictions) -> tuple[Evaluation, ...]:
 def _evaluations(predictions: TrialPredictions) -> Iterator[Evaluation]:
     splits: tuple[Split, ...] = "validation", "test"
     for (at, mode), pair in predictions.items():
-        temperatures = [(False, 1.0)]
+        temperatures = {False: 1.0}
         if len(pair.validation.labels):
-            temperatures.append((True, scores.fit_temperature(pair.validation.logits, pair.validation.labels)))
+            temperatures[True] = scores.fit_temperature(pair.validation.logits, pair.validation.labels)
+        best = temperatures.get(True)
+        fits = {scaled: fitted(pair.validation, temperature, best) for scaled, temperature in temperatures.items()}
         for split, part in zip(splits, pair, strict=True):
-            for scaled, temperature in temperatures if len(part.labels) else ():
-                figures = registry.evaluate(part.logits, part.labels, temperature)
+            for scaled, temperature in temperatures.items() if len(part.labels) else ():
+                figures = registry.evaluate(part.logits, part.labels, temperature, fitted=fits[scaled])
                 yield Evaluation(at, mode, split, scaled, temperature, len(part.labels), figures)
+
+
+def fitted(validation: Predictions, temperature: float, best: float | None) -> Fitted | None:
+    """What is fitted on validation predictions at a temperature, where `best` is the one with the least NLL."""
+    if best is None:
+        return None
+    log_p = scores.log_probabilities(validation.logits, temperature)
+    return Fitted.on(log_p, validation.labels, best / temperature)
 
 
 def reliability(predictions: Predictions) -> tuple[Bin, ...]:

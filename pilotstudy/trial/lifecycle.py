@@ -10,6 +10,7 @@ import torch
 from pilotstudy import __version__
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CaptureError, CheckpointError, DataError, DivergedError, InputError, StorageError
+from pilotstudy.method.regulariser import Regulariser
 from pilotstudy.runs import schemas
 from pilotstudy.runs.evaluating import evaluate, reliability
 from pilotstudy.runs.layout import TrialFiles
@@ -106,11 +107,7 @@ class LiveTrial:
             fingerprint=self.data.fingerprint,
             classes=self.data.classes,
             train_size=len(trainer.images.train_rows),
-            parameters={
-                name: sum(p.numel() for p in module.parameters())
-                for name, module in trainer.regulariser.named_children()
-                if any(True for _ in module.parameters())
-            },
+            parameters=parameters(trainer.regulariser),
             environment=environment(trainer.where),
             notes=tuple(trainer.notes),
             training_seconds=self.seconds,
@@ -176,6 +173,12 @@ def train_trial(
         return under_way.finish()
     finally:
         under_way.settle()
+
+
+def parameters(regulariser: Regulariser) -> dict[str, int]:
+    """How many numbers are trained: of the network, and of what the arm has beside it."""
+    network, whole = (sum(p.numel() for p in part.parameters()) for part in (regulariser.innermost, regulariser))
+    return {"network": network} | ({"arm": whole - network} if whole > network else {})
 
 
 def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> TrialResult | None:
