@@ -155,9 +155,9 @@ def test_rows_of_one_method_are_rows_of_their_own(folder):
         (["r-drop", "dropout"], "both have a setting 'rate'"),
         (
             ["mixup", "label-smoothing"],
-            "label-smoothing has a loss of its own, so it must come first, and only one can",
+            "label-smoothing has a loss or weights of its own, so it must come first, and only one can",
         ),
-        (["pilot-a-aug", "sam"], "sam has a loss of its own, so it must come first, and only one can"),
+        (["pilot-a-aug", "sam"], "sam has a loss or weights of its own, so it must come first, and only one can"),
         ([], "expected the name of an arm, or a list of names"),
         (3, "expected the name of an arm, or a list of names"),
         ("nobody", "unknown arm 'nobody'"),
