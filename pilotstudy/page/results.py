@@ -68,7 +68,8 @@ def table_section(evidence: RunEvidence) -> TableSection:
 
 
 def page_line(line: Line, *, like_paper: bool) -> dict[str, object]:
-    record = {name: rounded(value) for name, value in line_record(line, like_paper=like_paper).items()}
+    # All digits: what is rounded once here and once on the page may differ from what the commands print.
+    record = {name: rounded(value, 17) for name, value in line_record(line, like_paper=like_paper).items()}
     printed = {f"{name}_printed": published(cell) for name, cell in line.cells.items()}
     diverged = {"diverged_in_words": diverged_in_words(line.diverged, line.seeds)}
     return record | {"label": row_label(line.row)} | diverged | printed
