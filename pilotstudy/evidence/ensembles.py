@@ -51,7 +51,8 @@ def ensemble_row(
 ) -> EnsembleRow:
     by_seed, fits = predictions.rows[row], predictions.fits.get(row, {})
     figures = [evaluate(log_p, predictions.labels, fitted=fits.get(seed)) for seed, log_p in by_seed.items()]
-    means = {name: float(np.mean([one[name] for one in figures])) if name in figures[0] else None for name in METRICS}
+    told = figures[0].keys()
+    means = {name: float(np.mean([each[name] for each in figures])) if name in told else None for name in METRICS}
     return EnsembleRow(row, at, recalibration, len(by_seed), member_names(predictions, row), means, cost)
 
 
