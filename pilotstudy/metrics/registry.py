@@ -27,6 +27,7 @@ from pilotstudy.metrics.computation import (
     sum_of_gaps,
 )
 from pilotstudy.metrics.scores import BINS, Array, Labels, Logits
+from pilotstudy.metrics.soft import SOFT_METRICS
 
 DEFAULT_OBJECTIVE = "nll"
 
@@ -166,7 +167,7 @@ _BUILT_IN = (
 )
 
 METRICS: dict[str, Metric] = {}
-NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n")  # other columns of an evaluation
+NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n", *SOFT_METRICS)  # other columns of an evaluation
 
 
 def register(metric: Metric) -> Metric:

@@ -59,7 +59,7 @@ def _figures(files: RunFiles, key: str, missing: list[str], stored: list[Row]) -
     complete = []
     for evaluation in stored:
         pair = predictions[evaluation["at"], evaluation["mode"]]
-        part = pair.test if evaluation["split"] == "test" else pair.validation
+        part = pair.splits[evaluation["split"]]
         points = Points(scores.log_probabilities(part.logits, evaluation["temperature"]), part.labels)
         new = {name: METRICS[name].value(points) for name in missing if evaluation[name] is None}
         complete.append(evaluation | new)

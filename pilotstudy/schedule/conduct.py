@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pilotstudy.console import message
-from pilotstudy.data.dataset import DataSet, load_data
+from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import InterruptedRunError, NotDoneError, PilotstudyError
 from pilotstudy.runs.filling import fill_in
 from pilotstudy.runs.folder import Run
+from pilotstudy.runs.frozen import tests_of
 from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results, gather_epochs
 from pilotstudy.runs.status import mixtures
@@ -20,6 +21,7 @@ from pilotstudy.schedule.director import Director
 from pilotstudy.study.reading import load_uses
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.spec import Study
+from pilotstudy.study.testsets import load_study_data
 
 WHY = {"stopped": "stopped", "time": "the time budget is used up", "cost": "the money is used up"}
 
@@ -49,13 +51,15 @@ def start(
     with run.locked():
         run.files.stop.unlink(missing_ok=True)
         folder = Path(location.data_dir) if location.data_dir else None
-        data = load_data(study.data.name, folder, study.data.image_size)
+        data = load_study_data(study, folder)
         load_uses(study)
         check_same_recipe(run, study)
         check_models(study, data)
         trust(study.uses)
-        director = Director(study, run, data.fingerprint)
-        run.freeze(study, location, data.fingerprint)
+        director = Director(study, run, data.fingerprint, {test.name: test.fingerprint for test in data.tests})
+        if again := director.without_tests():
+            message(f"{again} finished trials lack a test set of the study: they are trained again")
+        run.freeze(study, location, data.fingerprint, tests_of(data))
         if director.all_done():
             director.save()
         else:

@@ -16,6 +16,7 @@ from pilotstudy.study.rows import arm_of, known_rows
 from pilotstudy.study.space import check_space
 from pilotstudy.study.spec import OF_ROWS, Claim, Study
 from pilotstudy.study.statements import Statement
+from pilotstudy.study.testsets import check_tests
 
 # What stands in for sections that are wrong, so that the others can be looked at, too.
 INSTEAD: dict[str, dict[str, object]] = {
@@ -112,6 +113,7 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         if len(set(searched)) < len(searched):
             faults.append(Fault(("search", "arms"), f"search.arms = {shown(study.search.arms)}: each arm once"))
         faults += check_space(study, list(dict.fromkeys(searched)))
+    faults += check_tests(study)
     rows = known_rows(study)
     for number, claim in enumerate(study.claims):
         if not any(name in claim.holds for name in wrong_arms):

@@ -8,7 +8,7 @@ import torch
 
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.runs.evaluating import evaluate
-from pilotstudy.runs.schemas import PredictionPair
+from pilotstudy.runs.schemas import ModelPredictions
 from pilotstudy.study.spec import Data
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
@@ -109,7 +109,7 @@ def test_an_evaluation_does_not_depend_on_the_order_of_predictions(squares):
     trainer = Trainer(make_trial("dropout"), squares, CPU, 1)
     trainer.train_epoch()
     pairs = predict(trainer)
-    backwards = {model: PredictionPair(test=pair.test, validation=pair.validation) for model, pair in pairs.items()}
+    backwards = {model: ModelPredictions(test=pair.test, validation=pair.validation) for model, pair in pairs.items()}
     backwards = dict(reversed(backwards.items()))
     assert set(map(str, evaluate(pairs))) == set(map(str, evaluate(backwards)))
     for evaluation in evaluate(pairs):

@@ -213,7 +213,7 @@ def test_monte_carlo_takes_ten_draws(squares, monkeypatch):
     own = trainer.regulariser.predict
     monkeypatch.setattr(trainer.regulariser, "predict", lambda x, n: asked.append(n) or own(x, n))
     trainer.validation_logits("point")
-    trainer.test_logits("mc")
+    trainer.predict_images(trainer.data.test_images, "mc")
     assert asked == [0, MC_SAMPLES] == [0, 10]
 
 
