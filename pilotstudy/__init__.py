@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Choice",
     "Dropout",
+    "InputError",
     "Inputs",
     "Loss",
     "Noise",
@@ -39,6 +40,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "Choice": "arms.arm",
     "Dropout": "method.dropout",
+    "InputError": "errors",
     "Inputs": "arms.arm",
     "Loss": "method.regulariser",
     "Noise": "method.noise",

@@ -1,5 +1,12 @@
 """Everything that can go wrong in a way a user can mend. Each kind has its exit code; the message is one line."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class PilotstudyError(Exception):
     """What is wrong, where, and what to do about it."""
@@ -62,6 +69,12 @@ class DivergedError(PilotstudyError):
         self.epoch = epoch
 
 
+class AllDivergedError(PilotstudyError):
+    """A run of which no trial came to an end."""
+
+    exit_code = 4
+
+
 class CheckpointError(PilotstudyError):
     """A checkpoint that is damaged or belongs to another trial."""
 
@@ -96,10 +109,25 @@ MOST = 100  # letters of a word that are compared, and names that are listed
 
 
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
-    """A question or a list, to end a sentence of an error message with."""
+    """A question or a list, to end a sentence of an error message with; a section in common makes no names near."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word[:MOST], known, 1, cutoff=0.5)
+    section = word[: word.rfind(".") + 1]
+    by_ending = {name.removeprefix(section): name for name in known}
+    near = get_close_matches(word.removeprefix(section)[:MOST], by_ending, 1, cutoff=0.6)
     if near:
-        return f"did you mean {near[0]!r}?"
+        return f"did you mean {by_ending[near[0]]!r}?"
     return f"known are {', '.join(known[:MOST])}{', ..' if len(known) > MOST else '.'}"
+
+
+def with_parentheses(declaring: Callable[P, R]) -> Callable[P, R]:
+    """A decorator of users' code that takes a name, and says so where it is written without its parentheses."""
+
+    @wraps(declaring)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        if args and not isinstance(args[0], str):
+            word = f"@pilotstudy.{declaring.__name__}"
+            raise InputError(f'{word} needs parentheses with a name, which is a text: write {word}("NAME", ..)')
+        return declaring(*args, **options)
+
+    return checked

@@ -8,7 +8,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -81,9 +81,39 @@ def text_of(module: str) -> str | None:
         return None
 
 
+def behind(made: Callable[..., object]) -> Callable[..., object]:
+    """What is called in the end: without the arguments that `partial` binds."""
+    return behind(made.func) if isinstance(made, partial) else made
+
+
+def source_of(made: Callable[..., object]) -> tuple[str, str]:
+    """The module of the code behind it, and its name there: of a method of a class, the class's."""
+    function = behind(made)
+    owner = getattr(function, "__self__", None)
+    code = owner if isinstance(owner, type) else function
+    return code.__module__, getattr(code, "__name__", "")
+
+
+def declaring_module() -> str:
+    """The module that calls the decorator which asks; the code that it declares may be of another."""
+    return str(sys._getframe(2).f_globals.get("__name__", ""))
+
+
 def is_from_file(module: str) -> bool:
     """Whether it came with a study, rather than from an installed package."""
     return module in _loaded
+
+
+def is_own(module: str) -> bool:
+    """Whether it is a user's own, rather than Python's or of a library."""
+    package = module.split(".")[0]
+    return is_installed(module) or package not in {*sys.stdlib_module_names, *_libraries()}
+
+
+@cache
+def _libraries() -> frozenset[str]:
+    """The packages that are installed here."""
+    return frozenset(metadata.packages_distributions())
 
 
 def is_installed(module: str) -> bool:

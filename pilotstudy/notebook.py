@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 from urllib.parse import quote
 
 from pilotstudy import console, extensions
@@ -15,7 +15,7 @@ from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.errors import InputError, WrongStudyError, nearest
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS, headline_metrics, resampled_metrics
-from pilotstudy.networks.catalogue import LIBRARIES, source_of_network
+from pilotstudy.networks.catalogue import LIBRARIES, declared_in
 from pilotstudy.report import shown
 from pilotstudy.report.shown import Shown, ShownTable
 from pilotstudy.runs import folder
@@ -27,6 +27,8 @@ from pilotstudy.storage import absolute, place
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import counts, with_budget
 from pilotstudy.study.faults import Places
+from pilotstudy.study.looks import asked_looks
+from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.statements import Row, Statement
 from pilotstudy.study.toml import toml_text
@@ -51,7 +53,8 @@ class Study:
     def load(cls, study: "str | Path", changes: Mapping[str, object] | None = None) -> "Study":
         """`changes`: dotted keys and their values, such as {"training.epochs": 2}."""
         with _wrong_values():
-            return cls(reading.read_study(str(study), changes))
+            said = {key: f"changes {key}" for key in changes or ()}
+            return cls(reading.read_study(str(study), changes, said))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, object], name: str = "study") -> "Study":
@@ -59,7 +62,8 @@ class Study:
         with _wrong_values():
             if not isinstance(content, Mapping):
                 raise InputError(f"a study is a dict, not a {type(content).__name__}")
-            return cls(reading.complete_study(dict(content), Path(f"{name}.toml"), Places("study")))
+            path = Path(f"{check_run_name(name, 'name')}.toml")
+            return cls(reading.complete_study(dict(content), path, Places("study")))
 
     @property
     def name(self) -> str:
@@ -83,6 +87,8 @@ class Study:
         data_dir: "str | Path | None" = None,
         seeds: int | None = None,
         trials: int | None = None,
+        until_decided: bool = False,
+        max_seeds: int | None = None,
         address: str | None = None,
         time_budget: float | None = None,
         quiet: bool = False,
@@ -91,19 +97,25 @@ class Study:
 
         `backend`: inline, in this process, one trial after another; or ray, on an embedded Ray, or a cluster with
         `address`. `data_dir`: by default what PILOTSTUDY_DATA says. `seeds`, `trials`: how many, in place of the
-        study's. `time_budget`: seconds.
+        study's. `until_decided`: seeds are added in planned looks until the claims are decided, `max_seeds` (20) at
+        most. `time_budget`: seconds.
         """
+        from pilotstudy.evidence.looking import still_wanted
         from pilotstudy.schedule.conduct import start
 
-        if seeds is not None and seeds < 1:
-            raise WrongStudyError(f"seeds = {seeds}: give 1 or more")
+        if time_budget is not None and not (isinstance(time_budget, int | float) and time_budget >= 0):
+            raise InputError(f"time_budget = {time_budget!r}: expected seconds, 0 or more")
+        if max_seeds is not None and max_seeds < 2:
+            raise InputError(f"max_seeds = {max_seeds}: give 2 or more")
         study = with_budget(self.content, seeds, trials)
+        study, looks = asked_looks(study, until_decided=until_decided, max_seeds=max_seeds, seeds=seeds)
         engine = _engine(study, backend, address)
-        run = folder.Run.named(name or study.name, place(runs_dir))
+        run = folder.Run.named(check_run_name(study.name if name is None else name, "name"), place(runs_dir))
         data_dir = data_dir or os.environ.get("PILOTSTUDY_DATA")
         location = Location(absolute(Path(data_dir)) if data_dir else None, address)
         with _silence(quiet):
-            start(study, run, location, engine, quiet=quiet, limits=Limits(time_budget=time_budget))
+            limits = Limits(time_budget=time_budget)
+            start(study, run, location, engine, still_wanted, looks=looks, quiet=quiet, limits=limits)
         return Run(run.files)
 
     def __repr__(self) -> str:
@@ -151,6 +163,7 @@ class Run(Results):
         """Every row with its spread and interval, the best marked only where it is really the best."""
         from pilotstudy.report.table import build_table
 
+        _check_at(at)
         names = _metrics(metrics)
         return ShownTable(build_table(self._evidence, like_paper=like_paper, metrics=names, at=at, scaled=scaled))
 
@@ -175,6 +188,7 @@ class Run(Results):
         """Every row against one, by default the reference: differences, intervals and corrected p-values."""
         from pilotstudy.evidence.compare import compare_rows, reference_row
 
+        _check_at(at)
         evidence = self._evidence
         row = Row.parse(against, evidence.known) if against else reference_row(evidence)
         found = compare_rows(evidence, row, _metrics(metrics), at=at, scaled=scaled)
@@ -184,6 +198,7 @@ class Run(Results):
         """The paper's ensemble, of all baselines, and one of the seeds of every arm."""
         from pilotstudy.evidence.ensembles import ensemble_figures
 
+        _check_at(at)
         return shown.shown_ensembles(ensemble_figures(self._evidence, at))
 
     def dashboard(self, output: "str | Path | None" = None) -> "Page":
@@ -247,7 +262,14 @@ def _silence(quiet: bool) -> Iterator[None]:
         console.quiet = before
 
 
+def _check_at(at: str) -> None:
+    if at not in get_args(At):
+        raise InputError(f"at = {at!r}: it is one of {', '.join(get_args(At))}")
+
+
 def _metrics(given: Sequence[str] | None) -> list[str]:
+    if isinstance(given, str):
+        raise InputError(f"metrics = {given!r}: give a list, [{given!r}]")
     for name in given or ():
         if name not in resampled_metrics():
             raise InputError(f"metric {name!r}: {nearest(name, resampled_metrics())}")
@@ -262,7 +284,7 @@ def _engine(study: spec.Study, backend: str, address: str | None) -> "Engine":
             raise InputError("backend 'inline' trains in this process, and `address` is a cluster's: give one of them")
         return inline_engine
     if backend != "ray":
-        raise InputError(f"backend {backend!r}: {nearest(backend, list(BACKENDS))}")
+        raise InputError(f"backend {backend!r}: {nearest(str(backend), list(BACKENDS))}")
     here = _declared_here(study)
     if here:
         raise InputError(
@@ -282,7 +304,7 @@ def _declared_here(study: spec.Study) -> list[str]:
     module, colon, _ = study.network.name.partition(":")
     named = f"network {study.network.name!r}"
     if not colon:
-        sources[named] = source_of_network(study.network.name)[0]
+        sources[named] = declared_in(study.network.name)
     elif module == "__main__":
         sources[named] = module
     for name in study.search.objectives if study.search else ():

@@ -1,5 +1,6 @@
 """Python: studies and runs as objects, on real runs in this process."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import pilotstudy
-from pilotstudy.errors import InputError, PilotstudyError
+from pilotstudy.errors import InputError
 from tests.support.made_run import made
 from tests.support.pictures import parquet_folder
 from tests.support.places import ROOT
@@ -59,6 +60,39 @@ def test_a_study_runs_and_shows_what_the_commands_show(ran, folder, capsys, monk
     assert Path(page).read_text().startswith("<!doctype html>")
     assert str(folder) in page._repr_html_()
     assert ran.study.content.training.epochs == 1
+
+
+def test_seeds_are_added_until_it_is_decided(folder, capsys, monkeypatch):
+    """By Python, and the same command goes on with its plan, though nothing is left to do."""
+    sure = [{"says": "sure", "holds": "nll: vanilla > 0.01"}]
+    study = pilotstudy.Study.from_dict(content(folder / "own", name="decided", claims=sure))
+    ran = study.run("inline", runs_dir=folder / "runs", until_decided=True, max_seeds=5, quiet=True)
+    assert ran.trials["arm"].to_pylist() == ["vanilla"] * 3 + ["dropout"] * 3
+    assert [(claim["verdict"], claim["look"], claim["seeds"]) for claim in ran.claims()] == [("holds", 1, 3)]
+    assert "planned looks (3, 5 seeds), of which 1 was taken" in repr(ran.claims())
+    (folder / "decided.toml").write_text(study.to_toml())
+    words = ["--until-decided", "--max-seeds", "5", "--inline", "--json", "--runs-dir", str(folder / "runs")]
+    monkeypatch.setattr(sys, "argv", ["pilotstudy", "run", str(folder / "decided.toml"), *words])
+    with pytest.raises(SystemExit) as ended:
+        pilotstudy.cli.main()
+    said = json.loads(capsys.readouterr().out)["until_decided"]
+    assert ended.value.code in (None, 0)
+    assert (said["looks"], said["taken"], said["trials"], said["trials_saved"]) == ([3, 5], 1, 6, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({"until_decided": True, "max_seeds": 1}, "max_seeds = 1"),
+        ({"until_decided": True, "seeds": 3}, "--max-seeds"),
+        ({"max_seeds": 8}, "--until-decided"),
+    ],
+)
+def test_looks_that_cannot_be_planned_are_refused(folder, words, told):
+    study = pilotstudy.Study.from_dict(content(folder / "own", name="refused"))
+    with pytest.raises(InputError, match=told):
+        study.run("inline", runs_dir=folder / "runs", **words)
+    assert not (folder / "runs" / "refused").exists()
 
 
 def test_what_users_wrote_is_text_in_html(ran):
@@ -123,7 +157,7 @@ def test_files_beside_the_notebook(folder, monkeypatch):
 def test_what_is_wrong_with_a_study_is_a_value_error_of_one_line(changes, told):
     with pytest.raises(ValueError, match=r"study|uses") as caught:
         pilotstudy.Study.from_dict(content(Path("own"), **changes))
-    assert isinstance(caught.value, InputError)
+    assert isinstance(caught.value, pilotstudy.InputError)
     assert told in str(caught.value)
     assert caught.value._render_traceback_() == [f"WrongStudyError: {caught.value}"]  # all that IPython shows
 
@@ -142,13 +176,45 @@ def test_how_it_is_run_is_checked(folder):
     study = pilotstudy.Study.from_dict(content(folder / "own"))
     for options, told in (
         ({"backend": "raya"}, "did you mean 'ray'"),
+        ({"backend": None}, "backend None: known are inline, ray"),
         ({"name": "../x"}, "a name is that of a folder"),
-        ({"seeds": 0}, "seeds = 0"),
+        ({"name": ""}, "a name cannot be empty"),
+        ({"name": 3}, "a name is a text"),
+        ({"seeds": 0}, "seeds = 0: expected a whole number from 1 to 10,000"),
+        ({"seeds": 10_001}, "seeds = 10001"),
+        ({"seeds": "3"}, "seeds = '3'"),
+        ({"seeds": True}, "seeds = True"),
         ({"trials": 3}, r"no \[search\]"),
+        ({"trials": -1}, "trials = -1: expected a whole number from 0 to 1,000,000"),
+        ({"trials": 2.5}, "trials = 2.5"),
+        ({"time_budget": -1}, "time_budget = -1"),
         ({"address": "auto"}, "give one of them"),
     ):
-        with pytest.raises(PilotstudyError, match=told):
-            study.run(**options, runs_dir=folder / "runs", quiet=True)
+        with pytest.raises(InputError, match=told):
+            study.run(**options, runs_dir=folder / "none", quiet=True)
+    assert not (folder / "none").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".", 3])
+def test_names_of_studies_are_those_of_folders(folder, name):
+    unnamed = {key: value for key, value in content(folder / "own").items() if key != "name"}
+    with pytest.raises(InputError, match="name"):
+        pilotstudy.Study.from_dict(unnamed, name)
+
+
+def test_what_is_asked_of_a_run_is_checked(ran):
+    for ask in ran.table, ran.compare, ran.ensembles:
+        with pytest.raises(InputError, match="at = 'x': it is one of last, best"):
+            ask(at="x")
+    with pytest.raises(InputError, match=r"give a list, \['nll'\]"):
+        ran.table("nll")
+
+
+def test_advice_in_python_is_not_about_options_of_commands(folder):
+    with pytest.raises(InputError, match=r"^changes training.epoch: unknown key"):
+        pilotstudy.Study.load("quickstart", {"training.epoch": 3})
+    made(folder / "claimless", points=20, most=1, claims=[])
+    assert repr(pilotstudy.load(folder / "claimless").claims()) == "the study states no claims"
 
 
 NOTEBOOK = """

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from types import UnionType
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union, get_args, 
 
 from pilotstudy import arms, extensions
 from pilotstudy.arms.arm import Arm, Mode, Role, Setting, Settings, Space
-from pilotstudy.errors import InputError, nearest
+from pilotstudy.errors import InputError, nearest, with_parentheses
 
 if TYPE_CHECKING:
     from pilotstudy.method.regulariser import Regulariser
 
 T = TypeVar("T", bound="Callable[..., Regulariser]")
 
+NAME = r"[a-z0-9][a-z0-9_.-]{0,63}"
 RESERVED = ("ensemble", "others", "baselines", "sampling", "training")  # rows, groups and sections of these names
 ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups")
 
@@ -25,6 +26,7 @@ LAST = 1000  # after all of ours
 _arms: dict[str, Arm] = {}
 
 
+@with_parentheses
 def arm(
     name: str,
     about: str = "",
@@ -50,7 +52,9 @@ def arm(
     """
 
     def register(made: T) -> T:
-        function = made.func if isinstance(made, partial) else made
+        source = extensions.declaring_module()
+        if not source.startswith(f"{arms.__name__}."):
+            _orders()  # our own have their names first
         if isinstance(made, type) and not hasattr(made, "training_logits"):
             raise InputError(f"arm {name!r}: {made.__name__} must be a subclass of pilotstudy.Regulariser")
         if role not in (None, *get_args(Role)):
@@ -60,11 +64,12 @@ def arm(
         kind = settings or getattr(made, "Settings", None) or Settings
         if not (isinstance(kind, type) and issubclass(kind, Settings)):
             raise InputError(f"arm {name!r}: its settings must be a subclass of pilotstudy.Settings")
-        _check(name, kind, space or {}, function.__module__)
+        _check(name, kind, space or {}, source)
+        _check_group(name, group)
         is_class = isinstance(made, type)
         _arms[name] = Arm(
             name=name,
-            about=about or (function.__doc__ or "").strip().split("\n")[0].rstrip("."),
+            about=about or (extensions.behind(made).__doc__ or "").strip().split("\n")[0].rstrip("."),
             settings=kind,
             space=dict(space or {}),
             build=getattr(made, "build", made) if is_class else made,
@@ -76,7 +81,7 @@ def arm(
             group=group,
             family=family,
             nests=_acts_in_forward_only(made) if nests is None and isinstance(made, type) else bool(nests),
-            source=function.__module__,
+            source=source,
         )
         return made
 
@@ -84,10 +89,12 @@ def arm(
 
 
 def _check(name: str, settings: type[Settings], space: Space, source: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]{0,63}", name) or name in RESERVED:
+    if not re.fullmatch(NAME, name) or name in RESERVED:
         raise InputError(
             f"arm {name!r}: a name has lower-case letters, digits and dashes, and is none of {', '.join(RESERVED)}"
         )
+    if name in {each.group for each in _arms.values()}:
+        raise InputError(f"arm {name!r} has the name of a group of arms: choose another name")
     if name in _arms and _arms[name].source != source:
         raise InputError(f"there is an arm {name!r} already, of {_arms[name].source}: choose another name")
     for setting in space:
@@ -99,6 +106,15 @@ def _check(name: str, settings: type[Settings], space: Space, source: str) -> No
     for reserved in ("method", "label"):
         if reserved in settings.model_fields:
             raise InputError(f"arm {name!r}: {reserved!r} cannot be a setting: study files have another use for it")
+
+
+def _check_group(name: str, group: str) -> None:
+    """Claims name groups, arms and what is reserved in the same place, so that each name is one of them."""
+    if group and (not re.fullmatch(NAME, group) or group in (*RESERVED, name, *_arms)):
+        raise InputError(
+            f"arm {name!r}: group = {group!r}: it has lower-case letters, digits and dashes, and is neither the name "
+            f"of an arm nor one of {', '.join(RESERVED)}"
+        )
 
 
 def _is_plain(annotation: object) -> bool:
@@ -125,16 +141,15 @@ def _forget(source: str) -> None:
 
 @cache
 def _orders() -> dict[str, int]:
-    """Our own files, which declare their arms when they are imported, in the paper's order."""
+    """The places of our own files in the paper's order; they declare their arms when they are imported here."""
     modules = [import_module(f"{arms.__name__}.{module.name}") for module in iter_modules(arms.__path__)]
-    orders = {module.__name__: module.ORDER for module in modules if hasattr(module, "ORDER")}
-    extensions.load_installed()
-    return orders
+    return {module.__name__: module.ORDER for module in modules if hasattr(module, "ORDER")}
 
 
 def all_arms() -> dict[str, Arm]:
     """All arms by name: ours in the paper's order, then those that others have brought."""
     orders = _orders()
+    extensions.load_installed()
     return dict(sorted(_arms.items(), key=lambda entry: orders.get(entry[1].source, LAST)))
 
 

@@ -10,7 +10,7 @@ app = typer.Typer()
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="What the study, and its run, is called.")],
+    name: Annotated[str, typer.Argument(help="What the study, and its run, is called; with or without .toml.")],
     data: Annotated[
         str, typer.Option(help="A known data set, hf:owner/name, or a folder or .npz file of your own.")
     ] = "fashion",
@@ -24,7 +24,7 @@ def new(
     from pilotstudy.study.beginning import Beginning
     from pilotstudy.study.naming import check_run_name
 
-    check_run_name(name, "NAME")
+    name = check_run_name(name, "NAME").removesuffix(".toml")
     listed = tuple(arm.strip() for arm in arms.split(",") if arm.strip()) if arms else ()
     files = Beginning(name, data, network, listed, lab).write(output or Path(f"{name}.toml"))
     for file in files:

@@ -14,6 +14,7 @@ from pilotstudy.cli.options import (
     GpusPerTrial,
     Json,
     MaxCost,
+    MaxSeeds,
     Mps,
     Name,
     Price,
@@ -23,6 +24,7 @@ from pilotstudy.cli.options import (
     TimeBudget,
     TrainSize,
     Trials,
+    UntilDecided,
     Wait,
 )
 
@@ -41,6 +43,8 @@ def submit(
     address: Address = DEFAULT,
     trials: Trials = None,
     seeds: Seeds = None,
+    until_decided: UntilDecided = False,
+    max_seeds: MaxSeeds = None,
     epochs: Epochs = None,
     train_size: TrainSize = None,
     name: Name = None,
@@ -70,6 +74,7 @@ def submit(
     """Send a study to a cluster and come back at once. The same name again continues the run."""
     from pilotstudy.cluster.jobs import Jobs, everywhere
     from pilotstudy.errors import InputError
+    from pilotstudy.study.looks import asked_looks
     from pilotstudy.study.naming import check_run_name
 
     if runs_dir is None:
@@ -91,10 +96,11 @@ def submit(
         concurrency=concurrency,
         mps=mps,
     )
+    _, looks = asked_looks(changed, until_decided=until_decided, max_seeds=max_seeds, seeds=seeds)
     limits = run_limits(time_budget, max_cost, price, wait)
     called = check_run_name(changed.name if name is None else name)
     sent = Jobs(address)
-    run = sent.submit(changed, called, runs_dir, data_dir, limits, install=install)
+    run = sent.submit(changed, called, runs_dir, data_dir, limits, install=install, looks=looks)
     print(run, flush=True)
     if follow:
         show(sent, run)

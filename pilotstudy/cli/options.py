@@ -42,6 +42,13 @@ Trials = Annotated[
     int | None, typer.Option(min=0, max=1_000_000, help="Search trials in all, shared equally by the searched arms.")
 ]
 Seeds = Annotated[int | None, typer.Option(min=1, max=10_000, help="How many seeds each arm is trained with.")]
+UntilDecided = Annotated[
+    bool,
+    typer.Option("--until-decided", help="Add seeds in planned looks (3, 5, 8, 12, 20) until the claims are decided."),
+]
+MaxSeeds = Annotated[
+    int | None, typer.Option(min=2, max=10_000, help="With --until-decided: the seeds of the last look. Default: 20.")
+]
 Epochs = Annotated[int | None, typer.Option(help="Default: the study's.")]
 TrainSize = Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Trials at once. Default: as many as fit.")]

@@ -18,6 +18,7 @@ app = typer.Typer()
 def print_results(run: "Run", form: str) -> None:
     from dataclasses import asdict
 
+    from pilotstudy.evidence.looking import outcome
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.evidence.summary import optimism, summary
     from pilotstudy.report import plain
@@ -25,8 +26,10 @@ def print_results(run: "Run", form: str) -> None:
     evidence = RunEvidence(run)
     rows, gaps = summary(evidence), optimism(evidence)
     records = [row.record() for row in rows]
+    came = outcome(evidence) if form in ("json", "table") else None
     if form == "json":
-        print(json.dumps({"results": records, "optimism": [asdict(gap) for gap in gaps]}))
+        until_decided = {"until_decided": came.record()} if came else {}
+        print(json.dumps({"results": records, "optimism": [asdict(gap) for gap in gaps]} | until_decided))
     elif form == "csv":
         print(plain.csv_text(records), end="")
     elif form == "parquet":
@@ -36,6 +39,8 @@ def print_results(run: "Run", form: str) -> None:
         pq.write_table(pa.Table.from_pylist(records), pa.PythonFile(sys.stdout.buffer, "w"))
     else:
         print(plain.results_text(rows, gaps))
+        if came:
+            print("", *came.words, sep="\n")
 
 
 @app.command()
@@ -102,6 +107,7 @@ def claims(
     as_json: Json = False,
 ) -> None:
     """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
+    from pilotstudy.console import message
     from pilotstudy.evidence.claims import judge_all
     from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
@@ -117,6 +123,8 @@ def claims(
     judged = judge_all(evidence, extra)
     text = claims_text(judged, reservations(evidence.run))
     print(json.dumps([claim.record() for claim in judged]) if as_json else text)
+    if not judged:
+        message("--claim 'nll: pilot-a-aug < vanilla' tries one")
 
 
 @app.command()

@@ -18,6 +18,7 @@ from pilotstudy.cli.options import (
     JobServer,
     Json,
     MaxCost,
+    MaxSeeds,
     Mps,
     Name,
     Price,
@@ -30,12 +31,15 @@ from pilotstudy.cli.options import (
     TimeBudget,
     TrainSize,
     Trials,
+    UntilDecided,
     Wait,
 )
 from pilotstudy.cli.read import print_results
 
 if TYPE_CHECKING:
     from pilotstudy.runs.folder import Run
+    from pilotstudy.study.looks import Looks
+    from pilotstudy.study.spec import Study
 
 app = typer.Typer()
 
@@ -86,6 +90,8 @@ def run_study(
     study: StudyArgument,
     trials: Trials = None,
     seeds: Seeds = None,
+    until_decided: UntilDecided = False,
+    max_seeds: MaxSeeds = None,
     epochs: Epochs = None,
     train_size: TrainSize = None,
     name: Name = None,
@@ -107,10 +113,10 @@ def run_study(
     quiet: Quiet = False,
 ) -> None:
     """Run a whole study: every arm, the search, the confirmation. The same command again continues it."""
-    from pilotstudy.report import plain
+    from pilotstudy.evidence.looking import still_wanted
     from pilotstudy.runs.folder import Run
     from pilotstudy.schedule.conduct import start
-    from pilotstudy.study.budget import counts
+    from pilotstudy.study.looks import asked_looks
     from pilotstudy.study.resources import Location
 
     changed = study_with(
@@ -125,15 +131,29 @@ def run_study(
         concurrency=concurrency,
         mps=mps,
     )
+    changed, looks = asked_looks(changed, until_decided=until_decided, max_seeds=max_seeds, seeds=seeds)
     run = Run.named(changed.name if name is None else name, runs_dir)
     if dry_run:
-        rows = [{"phase": phase, "trials": number} for phase, number in counts(changed).items()]
-        print(json.dumps(rows) if as_json else plain.table(rows))
+        print_counts(changed, looks, as_json)
         return
     location = Location(str(data_dir.resolve()) if data_dir else None, address)
     limits = run_limits(time_budget, max_cost, price, wait)
-    start(changed, run, location, engine_at(address, inline), quiet=quiet, limits=limits)
+    engine = engine_at(address, inline)
+    start(changed, run, location, engine, still_wanted, looks=looks, quiet=quiet, limits=limits)
     print_results(run, "json" if as_json else "table")
+
+
+def print_counts(study: "Study", looks: "Looks | None", as_json: bool) -> None:
+    """How many trials each phase would have; with looks, the least and the most."""
+    from pilotstudy.report import plain
+    from pilotstudy.study.budget import counts
+
+    least, most = counts(study, looks), counts(study)
+    rows: list[dict[str, object]] = [
+        {"phase": phase} | ({"least": least[phase], "most": most[phase]} if looks else {"trials": most[phase]})
+        for phase in most
+    ]
+    print(json.dumps(rows) if as_json else plain.table(rows))
 
 
 @app.command()
@@ -155,12 +175,13 @@ def resume(
 
         print(Jobs(address).resume(run, limits))
         return
+    from pilotstudy.evidence.looking import still_wanted
     from pilotstudy.runs.folder import Run
     from pilotstudy.schedule import conduct
 
     interrupted = Run.find(run, runs_dir)
     engine = engine_at(None if inline else interrupted.frozen().location.address, inline)
-    conduct.resume(interrupted, engine, quiet=quiet, limits=limits)
+    conduct.resume(interrupted, engine, still_wanted, quiet=quiet, limits=limits)
     print_results(interrupted, "table")
 
 
@@ -191,8 +212,9 @@ def status(
     from pilotstudy.runs.folder import Run
     from pilotstudy.runs.status import progress_of
 
-    rows = progress_of(Run.find(run, runs_dir))
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    local = Run.find(run, runs_dir)
+    rows, looks = progress_of(local), local.frozen().looks
+    print(json.dumps(rows) if as_json else "\n".join([plain.table(rows), *([looks.words] if looks else [])]))
 
 
 def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -> None:
@@ -233,9 +255,9 @@ def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
     """All runs."""
     from pilotstudy.report import plain
     from pilotstudy.runs.folder import Run
-    from pilotstudy.runs.status import overview
+    from pilotstudy.runs.status import listed
 
-    rows = [overview(run) for run in Run.all(runs_dir)]
+    rows = [listed(run) for run in Run.all(runs_dir)]
     print(json.dumps(rows) if as_json else plain.table(rows) or f"no runs in {runs_dir}")
 
 

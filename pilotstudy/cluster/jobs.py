@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pilotstudy.errors import InputError, PilotstudyError, nearest
 from pilotstudy.storage import PACKAGE, is_remote
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.resources import Limits
 from pilotstudy.study.spec import Study
 from pilotstudy.study.toml import toml_text
@@ -62,19 +63,23 @@ class Jobs:
         limits: Limits | None = None,
         *,
         install: bool = True,
+        looks: Looks | None = None,
     ) -> str:
         """Sends a study, the package with it; the name of its run. The same name again continues the run.
 
-        `install`: nodes that lack what we need install it, once.
+        `install`: nodes that lack what we need install it, once. `looks`: seeds are added in them.
         """
         everywhere("--runs-dir", runs_dir)
         if any(row["run"] == name and row["state"] not in ENDED for row in self.rows()):
             raise InputError(f"run {name!r} is at work on this cluster: `pilotstudy logs {name}` shows it")
+        options = ({"--data-dir": data_dir} if data_dir else {}) | limits_of(limits or Limits())
+        if looks:
+            options |= {"--until-decided": True, "--max-seeds": looks.most}
         kept = {
             MARK: name,
             "study": toml_text(study.model_dump()),
             "runs_dir": runs_dir,
-            "options": json.dumps(({"--data-dir": data_dir} if data_dir else {}) | limits_of(limits or Limits())),
+            "options": json.dumps(options),
             "install": json.dumps(requirements(cloud=is_remote(runs_dir)) if install else []),
         }
         return self._send(kept)

@@ -1,7 +1,8 @@
 """What a run says of claims: holds, fails, undecided, each with its numbers, interval and budget."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from pilotstudy.arms.catalogue import all_arms
@@ -12,8 +13,9 @@ from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.budget import Budget, planned_rows
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.spec import Claim
-from pilotstudy.study.statements import Row, Statement
+from pilotstudy.study.statements import ENSEMBLE, Row, Statement
 
 Verdict = Literal["holds", "fails", "undecided", "not tested"]
 Stated = Literal["before", "after"]
@@ -39,7 +41,8 @@ class Judged:
     high: float | None = None
     p: float | None = None  # of the verdict; where a group fails, corrected for its opponents
     p_holm: float | None = None  # over all claims of the study
-    looks: int = 1  # by which p is multiplied already
+    looks: float = 1  # by which p is multiplied already
+    look: int | None = None  # where looks were planned: at which it was decided, or the last that it had
     hardest: str = ""  # in a group: against whom
     opponents: int = 0
     seeds: int = 0
@@ -64,10 +67,10 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
             statements[place] = Statement.parse(claim.holds, known)
         except InputError as error:  # an earlier version took it
             problems[place] = str(error)
-    judgements = judge(evidence, statements)
-    family = {place: judgement.p for place, judgement in judgements.items() if judgement.p is not None}
-    of_study = {place: p for place, p in family.items() if place < len(evidence.study.claims)}
-    adjusted = corrected(family) | corrected(of_study)  # what is asked besides does not change the study's verdicts
+    of_study = {place: statement for place, statement in statements.items() if place < len(evidence.study.claims)}
+    standings = stand(evidence, of_study)
+    if len(statements) > len(of_study):  # what is asked besides does not change the study's verdicts
+        standings = stand_now(evidence, statements) | standings
     budget = evidence.budget
     return [
         Judged(
@@ -80,7 +83,7 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
             stated=stated,
         )
         if place in problems
-        else judgements[place].of_claim(claim, stated, adjusted.get(place), budget)
+        else standings[place].of_claim(claim, stated, budget)
         for place, (claim, stated) in enumerate(claims)
     ]
 
@@ -97,6 +100,84 @@ def corrected(family: Mapping[int, float]) -> dict[int, Corrected]:
     """Of the claims that can be tested."""
     adjusted = zip(family, intervals.holm(list(family.values())), strict=True)
     return {place: Corrected(p, len(family)) for place, p in adjusted}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a claim stands: now, or where looks were planned at one of them, which `is_complete` when all seeds are."""
+
+    judgement: "Judgement"
+    correction: Corrected | None
+    look: int | None = None  # from 1 on
+    is_complete: bool = True
+
+    @property
+    def verdict(self) -> Verdict:
+        verdict = self.judgement.verdict(self.correction)
+        return verdict if self.is_complete or verdict == "not tested" else "undecided"
+
+    @property
+    def is_decided(self) -> bool:
+        return self.verdict in ("holds", "fails")
+
+    def of_claim(self, claim: Claim, stated: Stated, budget: Budget) -> Judged:
+        judged = replace(self.judgement.of_claim(claim, stated, self.correction, budget), look=self.look)
+        if self.look is None or budget.looks is None:
+            return judged
+        rests_on = budget_in_words(self.judgement.rows, budget.at_look(self.look), judged.seeds)
+        judged = replace(judged, budget=f"look {self.look} of {len(budget.looks.plan)}: {rests_on}")
+        if self.is_complete or judged.verdict == "not tested":
+            return judged
+        return replace(judged, verdict=self.verdict, uncorrected=self.verdict, reason="the look is not complete")
+
+
+def stand(evidence: RunEvidence, statements: dict[int, Statement]) -> dict[int, Standing]:
+    """How the claims of a study stand, by the rule of its run: looks that were planned, or all that is there."""
+    looks = evidence.looks
+    return (
+        stand_by_look(evidence, statements, looks) if looks and not looks.exceeded else stand_now(evidence, statements)
+    )
+
+
+def stand_now(evidence: RunEvidence, statements: dict[int, Statement]) -> dict[int, Standing]:
+    """With all seeds that are there."""
+    judgements = judge(evidence, statements)
+    corrections = corrected({place: each.p for place, each in judgements.items() if each.p is not None})
+    return {place: Standing(judgement, corrections.get(place)) for place, judgement in judgements.items()}
+
+
+def stand_by_look(evidence: RunEvidence, statements: dict[int, Statement], looks: Looks) -> dict[int, Standing]:
+    """At each planned look anew, from the seeds of then; what is decided at one stays so.
+
+    Holm's correction is for all claims that are still open, those without more seeds included: group-sequential Holm
+    (Maurer and Bretz, 2013).
+    """
+    planned = planned_rows(evidence.study, evidence.arms)
+    rows = {place: rows_of(statement, planned) for place, statement in statements.items()}
+    testable = {place for place in rows if all(row in planned for row in rows[place])}
+    standings: dict[int, Standing] = {}
+    for number, look in enumerate(looks.plan[: looks.taken], 1):
+        earlier = evidence.at_look(look)
+        ended = Counter[tuple[str, str]]((row.phase, row.arm) for row in earlier.trial_rows if row.status.final)
+        unsettled = [place for place in statements if place not in standings or not standings[place].is_decided]
+        complete = {place for place in unsettled if all(ended[row.phase, row.arm] >= look.seeds for row in rows[place])}
+        judgements = judge(
+            earlier, {place: statements[place] for place in unsettled if place in complete or number == 1}
+        )
+        p_values = {place: p for place in complete if (p := judgements[place].p) is not None}
+        corrections = corrected({place: p_values.get(place, 1.0) for place in unsettled if place in testable})
+        for place, judgement in judgements.items():
+            standings[place] = Standing(judgement, corrections.get(place), number, place in complete)
+    return standings
+
+
+def rows_of(statement: Statement, planned: Sequence[Row]) -> list[Row]:
+    """All rows that a statement is about; for the ensemble, those that it averages."""
+    rows = [row for _, row in statement.terms]
+    if statement.group:
+        rows += statement.group.members(planned, rows[0])
+    members = [row for row in planned if row.in_ensemble]
+    return [part for row in rows for part in (members if row.mode == ENSEMBLE else [row])]
 
 
 def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int, Judgement]":
@@ -148,7 +229,7 @@ class Judgement:
 
     def _doubt(self, estimate: Estimate) -> float:
         """From 0, surely true, to 2, surely false."""
-        return estimate.p if estimate.value * self.sign > 0 else 2 - estimate.p
+        return estimate.p_of_one_look if estimate.value * self.sign > 0 else 2 - estimate.p_of_one_look
 
     @property
     def uncorrected(self) -> Verdict:

@@ -45,7 +45,7 @@ class Figures:
         metrics: Sequence[str],
         resamples: int = resampling.RESAMPLES,
         *,
-        looks: int = 1,
+        looks: float = 1,
     ):
         self.metrics = tuple(metrics)
         self.points = len(predictions.labels)

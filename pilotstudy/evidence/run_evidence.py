@@ -18,6 +18,7 @@ from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import load_predictions
 from pilotstudy.runs.trust import load_trusted
 from pilotstudy.study.budget import PHASES, Budget, Spent
+from pilotstudy.study.looks import Look, Looks
 from pilotstudy.study.space import space_of
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import Row
@@ -29,11 +30,11 @@ class RunEvidence:
     """A run's predictions and figures. Files are read once, and figures computed once, when they are asked for.
 
     `at`: the last epoch, or that with the lowest validation NLL. `scaled`: after temperature scaling fitted on
-    validation. `deep`: with the ensembles of every arm's seeds.
+    validation. `deep`: with the ensembles of every arm's seeds. `look`: what was there at that planned look.
     """
 
-    def __init__(self, run: Run):
-        self.run = run
+    def __init__(self, run: Run, look: Look | None = None):
+        self.run, self.look = run, look
         load_trusted(run)
         self._predictions: dict[tuple[At, bool, bool], TestPredictions] = {}
         self._figures: dict[tuple[tuple[str, ...], At, bool, bool, int], Figures] = {}
@@ -43,9 +44,14 @@ class RunEvidence:
         return self.run.study()
 
     @cached_property
+    def looks(self) -> Looks | None:
+        """Where seeds are added until the claims are decided."""
+        return self.run.frozen().looks
+
+    @cached_property
     def budget(self) -> Budget:
         """What each arm was given, and what its search has taken so far."""
-        budget = Budget.of(self.study)
+        budget = Budget.of(self.study, self.looks)
         ended = [row for row in self.trial_rows if row.phase == "search" and row.status.ended]
         by_arm = {arm: [row for row in ended if row.arm == arm] for arm in budget.search_trials}
         spent = {
@@ -92,6 +98,13 @@ class RunEvidence:
             )
             for row in self.finished
         ]
+
+    def at_look(self, look: Look) -> "RunEvidence":
+        """What was there at a planned look: the first seeds of every arm. Verdicts pay for the look's share."""
+        earlier = RunEvidence(self.run, look)
+        earlier.trial_rows = [row for row in self.trial_rows if look.includes(row.phase, row.number)]
+        earlier.trials = [trial for trial in self.trials if look.includes(trial.row.phase, trial.row.number)]
+        return earlier
 
     @property
     def diverged(self) -> dict[Row, set[int]]:
@@ -145,7 +158,8 @@ class RunEvidence:
         key = names, at, scaled, deep, resamples
         if key not in self._figures:
             predictions = self.at(at, scaled=scaled, deep=deep)
-            self._figures[key] = Figures(predictions, names, resamples, looks=looks(self.run))
+            times = 1 / self.look.share if self.look else looks(self.run)
+            self._figures[key] = Figures(predictions, names, resamples, looks=times)
         return self._figures[key]
 
     def test_evaluations(self) -> Iterator[tuple[TrialRow, Evaluation]]:

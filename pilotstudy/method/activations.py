@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from pilotstudy.method.checks import unknown_layer
+from pilotstudy.method.checks import check_names, unknown_layer
 from pilotstudy.method.modes import predicting, steady
 
 Edit = Callable[[int, Tensor], Tensor]
@@ -26,6 +26,7 @@ class Activations:
     """
 
     def __init__(self, network: nn.Module, layers: Sequence[str], example: Tensor):
+        check_names("layers", layers)
         modules = dict(network.named_modules())
         for name in layers:
             if name not in modules or not name:

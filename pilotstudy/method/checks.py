@@ -1,7 +1,7 @@
 """Arguments are held to the rules that study files have: what is wrong is told in one line."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
 
@@ -29,6 +29,18 @@ def check_choice(name: str, value: object, options: Iterable[str]) -> None:
     options = list(options)
     if value not in options:
         raise ValueError(f"{name} = {value!r}: choose one of {', '.join(options)}")
+
+
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} = {value!r}: must be True or False")
+
+
+def check_names(name: str, value: object) -> None:
+    """A list of texts; one text alone would be taken for its letters."""
+    is_list = isinstance(value, Collection) and not isinstance(value, str)
+    if not is_list or not all(isinstance(each, str) for each in value):  # type: ignore[attr-defined]
+        raise ValueError(f"{name} = {value!r}: must be a list of names, such as ['first', 'second']")
 
 
 def unknown_layer(name: str, names: Iterable[str]) -> ValueError:

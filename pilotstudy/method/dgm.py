@@ -114,6 +114,11 @@ class DGM(nn.Module):
         """The decoder's variance of a layer, in units of what the DGM sees."""
         return self.decoder_variance if scales is None else self.decoder_variance / scales[layer].square()
 
+    def see_mask(self, mask: Mask) -> Tensor:
+        """What b adds to both trunks, [m, width], whatever the type of the DGM's numbers."""
+        b: Tensor = self.mask_trunk(mask.seen.to(self.mask_trunk.weight.dtype))
+        return b
+
     def hide(self, a: Tensor, mask: Mask) -> Tensor:
         """a ⊙ (1 − b)."""
         observed = a.clone()
@@ -149,17 +154,17 @@ class DGM(nn.Module):
         if shares is None:
             observed = self.prior_trunk(self.hide(mask.select(a), mask))
         elif mask.rows is None:  # the same as below, for all samples: those with no mask have no share to leave out
-            hidden = torch.einsum("nl,lnw->nw", mask.seen, shares[: mask.seen.shape[1]])
+            hidden = torch.einsum("nl,lnw->nw", mask.seen.to(shares.dtype), shares[: mask.seen.shape[1]])
             observed = shares.sum(0) - hidden + self.prior_trunk.bias
         else:  # whole layers are masked: leave the masked layer's share out
             hidden = shares[mask.seen.argmax(1), mask.rows]
             observed = shares.sum(0)[mask.rows] - hidden + self.prior_trunk.bias
-        trunk = F.relu(observed + self.mask_trunk(mask.seen))
+        trunk = F.relu(observed + self.see_mask(mask))
         return self.impute(mask, *split_gaussian(self.prior(trunk)), trunk, scales)[1]
 
     def bound(self, a: Tensor, mask: Mask, scales: Tensor | None = None) -> Bound:
         """Λ(a, b; θ, φ) with the hyperprior, for the masked samples a [m, D], detached from the classifier."""
-        b = self.mask_trunk(mask.seen)
+        b = self.see_mask(mask)
         trunk = F.relu(self.prior_trunk(self.hide(a, mask)) + b)
         mu_p, sigma_p = split_gaussian(self.prior(trunk))
         mu_q, sigma_q = split_gaussian(self.posterior(F.relu(self.posterior_trunk(a) + b)))

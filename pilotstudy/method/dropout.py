@@ -31,7 +31,7 @@ class Dropout(Regulariser):
         def edit(layer: int, u: Tensor) -> Tensor:
             if layer == 0:
                 return u
-            kept = bernoulli(len(u), u[0].numel(), 1 - self.rate, u.device)
+            kept = bernoulli(len(u), u.shape[1:].numel(), 1 - self.rate, u.device)
             return u * kept.view(u.shape).mul_(1 / (1 - self.rate)).to(u.dtype)
 
         return self.activations.run(self.network, x, edit)

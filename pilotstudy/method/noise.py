@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from pilotstudy.method.checks import check_choice, check_number
+from pilotstudy.method.checks import check_choice, check_flag, check_number
 from pilotstudy.method.masked import Masked, Schedule
 from pilotstudy.method.masks import Mask, MaskKind, Part, insert
 from pilotstudy.method.normaliser import Normaliser, VarianceIn
@@ -42,6 +42,7 @@ class Noise(Masked):
         check_choice("kind", kind, get_args(Kind))
         check_number("variance", variance, above=0)
         check_choice("variance_in", variance_in, get_args(VarianceIn))
+        check_flag("stop_gradient", stop_gradient)
         self.kind, self.sigma, self.stop_gradient = kind, math.sqrt(variance), stop_gradient
         masked = self.mask_prior.layers if variance_in == "relative" else ()
         self.normalisers = nn.ModuleList(Normaliser([self.activations.sizes[layer]]) for layer in masked)

@@ -6,7 +6,7 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from pilotstudy.method.checks import check_choice, check_number
+from pilotstudy.method.checks import check_choice, check_flag, check_number
 from pilotstudy.method.dgm import DGM
 from pilotstudy.method.masked import Masked, Schedule
 from pilotstudy.method.masks import Mask, MaskKind, MaskPrior
@@ -75,6 +75,7 @@ class Pilot(Masked):
         check_number("z", z, least=1, whole=True)
         check_choice("dgm_view", dgm_view, ("auto", *VIEW_KINDS))
         check_choice("variance_in", variance_in, get_args(VarianceIn))
+        check_flag("normalise", normalise)
         if variance_in == "relative" and not normalise:
             raise ValueError('without normalise the DGM sees raw values: set variance_in = "raw", too')
         plan = self._plan(dgm_layers, dgm_view, dgm_width, z)

@@ -33,6 +33,8 @@ class Plan:
 def chosen_layers(dgm_layers: str, activations: Activations, mask: MaskKind) -> list[int]:
     """`all`, `penultimate` or names, with commas between them; `input` is the network's input."""
     names = ["input", *activations.layers]
+    if not isinstance(dgm_layers, str):
+        raise ValueError(f"dgm_layers = {dgm_layers!r}: must be a text, names with commas between them")
     if dgm_layers == "all":
         return list(range(len(names)))
     if dgm_layers == "penultimate":

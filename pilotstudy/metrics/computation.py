@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +11,20 @@ from numpy.typing import NDArray
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.scores import BINS, Array, Labels
 
+T = TypeVar("T", bound=np.generic)
+
 
 class Points:
     """One network's predictions of some points: log-probabilities [n, K], and what metrics need of them.
 
-    `draws`: of the simulation of the noise floor.
+    All metrics of a trial are given the same points, so their arrays cannot be written to. `draws`: of the simulation
+    of the noise floor.
     """
 
     def __init__(self, log_p: Array, labels: Labels, bins: int = BINS, *, draws: int = 1000):
-        self.log_p, self.labels, self.bins, self.draws = log_p, labels, bins, draws
-        self.p = np.exp(log_p)
-        self.confidence, self.correct = scores.confidences(self.p, labels)
+        self.log_p, self.labels, self.bins, self.draws = read_only(log_p), read_only(labels), bins, draws
+        self.p = read_only(np.exp(log_p))
+        self.confidence, self.correct = map(read_only, scores.confidences(self.p, labels))
 
     @property
     def own_log_p(self) -> Array:
@@ -30,16 +34,16 @@ class Points:
     @cached_property
     def reliability(self) -> scores.Bins:
         """In bins of equal width."""
-        return scores.binned(self.confidence, self.correct, self.bins)
+        return _read_only_bins(scores.binned(self.confidence, self.correct, self.bins))
 
     @cached_property
     def equal_mass_reliability(self) -> scores.Bins:
-        return scores.binned(self.confidence, self.correct, self.bins, equal_mass=True)
+        return _read_only_bins(scores.binned(self.confidence, self.correct, self.bins, equal_mass=True))
 
     @cached_property
     def risk(self) -> Array:
         """The error rate among the k most confident points, k = 1..n."""
-        return scores.selective_risk(self.confidence, self.correct)
+        return read_only(scores.selective_risk(self.confidence, self.correct))
 
     @cached_property
     def brier_parts(self) -> tuple[float, float, float]:
@@ -50,6 +54,17 @@ class Points:
     def noise_floor(self) -> tuple[float, float]:
         """The ECE's: mean and 95 % quantile."""
         return scores.ece_noise_floor(self.confidence, self.bins, draws=self.draws)
+
+
+def read_only(values: NDArray[T]) -> NDArray[T]:
+    """The same values, which whoever is given them cannot change."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _read_only_bins(bins: scores.Bins) -> scores.Bins:
+    return scores.Bins(**{name: read_only(values) for name, values in vars(bins).items()})
 
 
 @dataclass(frozen=True)

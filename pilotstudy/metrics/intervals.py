@@ -48,7 +48,7 @@ class Estimate:
     networks_variance: float = 0.0  # of the test points, for these very networks
     less_floors: "Estimate | None" = None  # of a metric that has a noise floor
     barred: tuple[int, ...] = ()  # the signs that would rest on a row with diverged seeds
-    looks: int = 1  # how often results were looked at; p is multiplied by it
+    looks: float = 1  # what p is multiplied by: how often results were looked at, or 1 over a planned look's share
 
     @property
     def direction(self) -> int:
@@ -80,15 +80,20 @@ class Estimate:
         """The sample deviation over seeds; None with one seed."""
         return float(np.sqrt(self.seeds_variance)) if self.seeds > 1 else None
 
-    @cached_property
+    @property
     def p(self) -> float:
         """The least level at which a verdict could be given, two-sided; 1 where none could."""
+        return min(1.0, self.p_of_one_look * self.looks)
+
+    @cached_property
+    def p_of_one_look(self) -> float:
+        """The same if nobody had looked before."""
         if self.is_barred:
             return 1.0
         p = self._touching
         if self.less_floors:
-            p = max(p, self.less_floors.p) if self.less_floors.direction == self.direction else 1.0
-        return min(1.0, p * self.looks)
+            p = max(p, self.less_floors.p_of_one_look) if self.less_floors.direction == self.direction else 1.0
+        return p
 
     @property
     def _touching(self) -> float:

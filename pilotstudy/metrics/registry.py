@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
+from pilotstudy.errors import InputError, with_parentheses
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import (
     Computation,
@@ -29,6 +30,7 @@ from pilotstudy.metrics.computation import (
 from pilotstudy.metrics.scores import BINS, Array, Labels, Logits
 from pilotstudy.metrics.soft import SOFT_METRICS
 
+Better = Literal["higher", "lower", "neither"]
 DEFAULT_OBJECTIVE = "nll"
 
 
@@ -37,7 +39,7 @@ class Metric:
     """One metric. `name` is what users type and how it is stored; where a text is empty, the name stands in."""
 
     name: str
-    better: Literal["higher", "lower", "neither"]
+    better: Better
     computation: Computation
     bounds: tuple[float, float] = (-inf, inf)
     short: str = ""  # its usual name, such as NLL
@@ -50,8 +52,14 @@ class Metric:
     source: str = ""  # the module that declares it, where that is not this one
 
     def __post_init__(self) -> None:
+        if self.better not in get_args(Better):
+            raise InputError(
+                f"metric {self.name!r}: better = {self.better!r}: it is one of {', '.join(get_args(Better))}"
+            )
         if self.objective and self.better == "neither":
-            raise ValueError(f"{self.name} cannot be an objective: neither more nor less of it is better")
+            raise InputError(f"metric {self.name!r} cannot be an objective: neither more nor less of it is better")
+        if not self.bounds[0] < self.bounds[1]:
+            raise InputError(f"metric {self.name!r}: bounds = {self.bounds!r}: the first must be less than the second")
         object.__setattr__(self, "bounds", tuple(map(float, self.bounds)))
         object.__setattr__(self, "short", self.short or self.name)
         object.__setattr__(self, "heading", self.heading or self.short)
@@ -174,17 +182,18 @@ def register(metric: Metric) -> Metric:
     """Adds a metric after the others."""
     known = METRICS.get(metric.name)
     if known is not None and (known.source != metric.source or not metric.source):
-        raise ValueError(f"there is a metric {metric.name!r} already")
+        raise InputError(f"there is a metric {metric.name!r} already")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", metric.name) or metric.name in NOT_FIGURES:
-        raise ValueError(f"metric {metric.name!r}: a name has lower-case letters, digits and underscores")
+        raise InputError(f"metric {metric.name!r}: a name has lower-case letters, digits and underscores")
     METRICS[metric.name] = metric
     return metric
 
 
+@with_parentheses
 def metric(
     name: str,
     *,
-    better: Literal["higher", "lower", "neither"],
+    better: Better,
     bounds: tuple[float, float] = (-inf, inf),
     heading: str = "",
     words: str = "",
@@ -194,16 +203,23 @@ def metric(
 ) -> Callable[[Callable[[Points], Array]], Callable[[Points], Array]]:
     """Declares a metric: put it before a function of `Points` that gives a value for each of them, [n].
 
-    The figure is their mean, so it has intervals; tables, claims and pages have it then, for old runs too.
+    The figure is their mean, so it has intervals; tables, claims and pages have it then, for old runs too. All metrics
+    share the points, which cannot be written to.
     `headline`: shown wherever no other metrics are asked for. `every_epoch`: also reported while training.
     `objective`: a search may be asked to improve it. `bounds`: what an interval cannot leave.
     """
 
     def declare(of_each: Callable[[Points], Array]) -> Callable[[Points], Array]:
         def values(points: Points) -> Array:
-            given = np.asarray(of_each(points), float)
+            try:
+                given = np.asarray(of_each(points), float)
+            except Exception as error:  # whatever a user's code may raise
+                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+                hint = "; points are for all metrics: change a copy" * ("read-only" in reason)
+                raise InputError(f"metric {name!r} cannot be computed: {reason}{hint}") from error
             if given.size != len(points.labels):
-                raise ValueError(f"a value for each of {len(points.labels)} points, not {list(given.shape)}")
+                expected = f"a value for each of {len(points.labels)} points, not {list(given.shape)}"
+                raise InputError(f"metric {name!r} cannot be computed: it must give {expected}")
             return given.reshape(-1)
 
         register(

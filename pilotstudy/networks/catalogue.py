@@ -9,7 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeVar
 
 from pilotstudy import extensions
-from pilotstudy.errors import InputError, nearest
+from pilotstudy.errors import InputError, nearest, with_parentheses
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,8 +34,10 @@ LARGEST = 2**30  # weights of a network of ours
 LIBRARIES = ("torchvision", "timm")
 
 _brought: dict[str, Make] = {}
+_declared_in: dict[str, str] = {}  # by name, the module that declares it
 
 
+@with_parentheses
 def network(name: str) -> Callable[[T], T]:
     """Declares a network: put it before a function `make(shape, classes, **options)` that returns a torch module.
 
@@ -43,12 +45,12 @@ def network(name: str) -> Callable[[T], T]:
     """
 
     def register(make: T) -> T:
-        known = _brought.get(name)
-        if name in NETWORKS or (known is not None and known.__module__ != make.__module__):
+        source = extensions.declaring_module()
+        if name in NETWORKS or _declared_in.get(name, source) != source:
             raise InputError(f"there is a network {name!r} already: choose another name")
         if ":" in name:
             raise InputError(f"network {name!r}: a name has no colon")
-        _brought[name] = make
+        _brought[name], _declared_in[name] = make, source
         return make
 
     return register
@@ -56,8 +58,8 @@ def network(name: str) -> Callable[[T], T]:
 
 @extensions.on_forgetting
 def _forget(source: str) -> None:
-    for name in [name for name, make in _brought.items() if make.__module__ == source]:
-        del _brought[name]
+    for name in networks_of(source):
+        del _brought[name], _declared_in[name]
 
 
 def network_names() -> list[str]:
@@ -68,7 +70,12 @@ def network_names() -> list[str]:
 
 def networks_of(source: str) -> list[str]:
     """The names that a module has declared."""
-    return [name for name, make in _brought.items() if make.__module__ == source]
+    return [name for name, module in _declared_in.items() if module == source]
+
+
+def declared_in(name: str) -> str:
+    """The module that declares a network of that name; empty for ours, and where nobody does."""
+    return _declared_in.get(name, "")
 
 
 def check_name(name: str) -> None:
@@ -156,6 +163,11 @@ def maker(name: str) -> Make:
     return found
 
 
+def is_brought(name: str) -> bool:
+    """Whether a user brought it: it is none of ours, nor of a library's."""
+    return name not in NETWORKS and name.partition(":")[0] not in LIBRARIES
+
+
 def source_of_network(name: str) -> tuple[str, str]:
     """Where its code is: a module and the name in it, or a library and its version."""
     library, _, _ = name.partition(":")
@@ -164,8 +176,7 @@ def source_of_network(name: str) -> tuple[str, str]:
         return f"pilotstudy.networks.{module}", module
     if library in LIBRARIES:
         return library, metadata.version(library) if _is_installed(library) else ""
-    made = maker(name)
-    return made.__module__, getattr(made, "__name__", "")
+    return extensions.source_of(maker(name))
 
 
 def _is_installed(library: str) -> bool:

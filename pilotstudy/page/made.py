@@ -21,11 +21,11 @@ def made_section(evidence: RunEvidence) -> dict[str, object]:
     budget: list[dict[str, object]] = [
         {
             "arm": arm,
-            "seeds": given.seeds,
+            "seeds": given.trials_of(arm)["arms"],
             "epochs": given.epochs,
             "search trials": planned_trials(given, arm),
             "search seconds": round(given.spent[arm].seconds, 1) if arm in given.spent else 0,
-            "fresh seeds": given.confirm_seeds if arm in given.search_trials else 0,
+            "fresh seeds": given.trials_of(arm)["confirm"],
         }
         for arm in study.arms
     ]

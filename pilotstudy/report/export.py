@@ -27,6 +27,8 @@ from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.status import mixtures, total_of
 from pilotstudy.storage import new_folder, write
+from pilotstudy.study.budget import Budget
+from pilotstudy.study.looks import Seeded
 from pilotstudy.study.recipe import PREFIX, Training
 from pilotstudy.study.spec import Study
 from pilotstudy.study.toml import toml_text
@@ -107,7 +109,7 @@ def training_sentences(evidence: RunEvidence) -> str:
         f"{'in [0, 1]' if study.data.scaling == 'unit' else 'standardised by channel'}; "
         f"{study.data.validation:,} training images were held out, stratified, for validation. "
         f"{recipe_sentences(study.training)}. Each of {len(study.arms)} methods was trained at fixed "
-        f"settings with {len(study.seeds)} seeds ({', '.join(map(str, study.seeds))})"
+        f"settings with {seeds_in_words(study, budget)}"
     )
     if budget.search_trials:
         objectives = ", ".join(study.search.objectives if study.search else ())
@@ -115,7 +117,7 @@ def training_sentences(evidence: RunEvidence) -> str:
             f"; {', '.join(budget.search_trials)} were in addition searched with "
             f"{budget.search_in_words(list(budget.search_trials))}, by Optuna's TPE (validation "
             f"{objectives}{searched_recipe(evidence)}), and their best settings were trained again with "
-            f"{budget.confirm_seeds} fresh seeds"
+            f"{numbers_in_words(budget, 'confirm')} fresh seeds"
         )
     statuses = [row.status for row in evidence.trial_rows]
     total, finished = total_of(evidence.run), statuses.count(Status.FINISHED)
@@ -124,6 +126,23 @@ def training_sentences(evidence: RunEvidence) -> str:
         counted = ", ".join(f"{number} {status}" for status, number in others.items() if number)
         text += f". Of {total} planned trials {finished} finished and count{f' ({counted})' if counted else ''}"
     return text
+
+
+def seeds_in_words(study: Study, budget: Budget) -> str:
+    """Which seeds the methods were trained with at fixed settings."""
+    most = max(budget.trials_of(arm)["arms"] for arm in study.arms)
+    return f"{numbers_in_words(budget, 'arms')} seeds ({', '.join(map(str, study.seeds[:most]))})"
+
+
+def numbers_in_words(budget: Budget, phase: Seeded) -> str:
+    """How many seeds methods have in a phase; where that differs, each with its own."""
+    planned = {"arms": budget.seeds, "confirm": budget.confirm_seeds}[phase]
+    by_arm = budget.looks.given[phase] if budget.looks else {}
+    numbers = set(by_arm.values()) or {planned}
+    if len(numbers) == 1:
+        return str(*numbers)
+    each = ", ".join(f"{arm} {number}" for arm, number in by_arm.items())
+    return f"the first {min(numbers)} to {max(numbers)} ({each}) of {max(numbers)}"
 
 
 def searched_recipe(evidence: RunEvidence) -> str:
@@ -153,7 +172,8 @@ def recipe_sentences(training: Training) -> str:
     if training.average.name != "none":
         details.append(AVERAGES[training.average.name].format(**training.average.model_dump()))
     if training.patience:
-        details.append(f"training ended when validation NLL had not improved for {training.patience} epochs")
+        since = " of the average" if training.average.name == "swa" else ""
+        details.append(f"training ended when validation NLL had not improved for {training.patience} epochs{since}")
     return "; ".join([text, *details])
 
 
@@ -183,7 +203,8 @@ def statistics_sentences(evidence: RunEvidence) -> str:
     frozen = evidence.run.frozen()
     made = frozen.provenance
     versions = ", ".join(f"{name} {version}" for name, version in made.packages.items() if version)
-    of_what = "of the last epoch on the test images; no setting in this run was chosen by them"
+    of_seeds = "they decided how many seeds each method has, but " if evidence.looks else ""
+    of_what = f"of the last epoch on the test images; {of_seeds}no setting in this run was chosen by them"
     if evidence.study.imported:
         of_what = "of the test images"
     notes = [*ensemble_note(evidence.at()), *reservations(evidence.run), *mixtures(evidence.trial_rows)]
@@ -210,6 +231,14 @@ def interval_sentences(evidence: RunEvidence) -> str:
         )
     claims = len(evidence.study.claims)
     verdicts = f", the verdicts on {claims} claims over all of them" if claims > 1 else ""
+    if evidence.looks and not evidence.looks.exceeded:
+        if claims > 1:
+            verdicts = f", the verdicts on {claims} claims at each look over those still open (Maurer and Bretz, 2013)"
+        verdicts += (
+            ". The design is group-sequential: looks spend the error rate of 5 % by Lan and DeMets' function of "
+            "Pocock's kind, and after each only those methods got more seeds that an open claim was about or, while "
+            "there was one, that might be the best"
+        )
     return (
         f"± is the sample deviation over seeds. Intervals are 95 %: {images} and Student's t over seeds, combined, "
         f"and never narrower than the bootstrap alone; {pairs}. p-values of comparisons are Holm-corrected within a "

@@ -1,5 +1,6 @@
 """Text for people: tables, a trial's result, the lines of a training."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -220,14 +221,15 @@ def duration(seconds: float) -> str:
 def claims_text(judged: Sequence[Judged], reservations: Sequence[str]) -> str:
     """Each claim with its verdict, its numbers and what it rests on, and what goes for all of them."""
     if not judged:
-        return "the study states no claims; --claim 'nll: pilot-a-aug < vanilla' tries one"
+        return "the study states no claims"
     lines = [line for number, claim in enumerate(judged, 1) for line in claim_lines(number, claim)]
-    count = {verdict: sum(claim.verdict == verdict for claim in judged) for verdict in ("holds", "fails", "undecided")}
+    count = Counter(claim.verdict for claim in judged)
     lost = sum(claim.verdict != claim.uncorrected for claim in judged)
     undecided = f"{count['undecided']} undecided" + (f" ({lost} of them only after the correction)" if lost else "")
+    untested = f", {count['not tested']} not tested" if count["not tested"] else ""
     lines.append(
-        f"\n{count['holds']} hold, {count['fails']} fail, {undecided}. Verdicts are corrected for all claims (Holm). "
-        "Intervals are 95 %, over seeds and test images."
+        f"\n{count['holds']} hold, {count['fails']} fail, {undecided}{untested}. Verdicts are corrected for all claims "
+        "(Holm). Intervals are 95 %, over seeds and test images."
     )
     return "\n".join([*lines, *reservations])
 

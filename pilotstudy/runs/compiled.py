@@ -33,7 +33,7 @@ def _parts(value: object, module: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from _parts(value.fget, module)
     elif isinstance(value, FunctionType) and value.__module__ == module:
         yield repr((value.__defaults__, value.__kwdefaults__)), ()
-        yield from _of_code(value.__code__)
+        yield from parts_of(value.__code__)
     elif isinstance(value, type) and value.__module__ == module:
         yield repr(value.__bases__), tuple(base.__name__ for base in value.__bases__)
         for name, member in vars(value).items():
@@ -44,9 +44,10 @@ def _parts(value: object, module: str) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield repr(value), ()
 
 
-def _of_code(code: CodeType) -> Iterator[tuple[str, tuple[str, ...]]]:
+def parts_of(code: CodeType) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What code does, piece by piece, each with the names that it uses."""
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
     yield repr((code.co_code, constants, code.co_names, code.co_varnames)), code.co_names
     for each in inner:
-        yield from _of_code(each)
+        yield from parts_of(each)

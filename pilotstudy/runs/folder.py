@@ -16,6 +16,7 @@ from pilotstudy.runs.lock import FileLock, Lease, lock_of
 from pilotstudy.runs.provenance import provenance
 from pilotstudy.runs.records import Proposal, TrialResult
 from pilotstudy.storage import names, place, read, write
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Location
 from pilotstudy.study.rows import declared_rows
@@ -53,7 +54,12 @@ class Run:
         return [cls(folder) for folder in folders if RunFiles(folder).study.is_file()]
 
     def freeze(
-        self, study: Study, location: Location, fingerprint: str, tests: Mapping[str, FrozenTest] | None = None
+        self,
+        study: Study,
+        location: Location,
+        fingerprint: str,
+        looks: Looks | None = None,
+        tests: Mapping[str, FrozenTest] | None = None,
     ) -> None:
         """Keeps the study as it is run, and where it came from; earlier starts are kept as history."""
         before = self.frozen() if self.files.study.exists() else None
@@ -74,8 +80,13 @@ class Run:
                 devices=before.devices if before else (),
                 arms=declared_rows(study),
                 spaces={arm: space_of(study, arm) for arm in (study.search.arms if study.search else ())},
+                looks=looks,
             )
         )
+
+    def keep_looks(self, looks: Looks) -> None:
+        """Keeps how many seeds each arm is given, before their trials start."""
+        self._keep(replace(self.frozen(), looks=looks))
 
     def add_devices(self, devices: Iterable[str]) -> None:
         """Keeps what the trials ran on: a CUDA device draws other random numbers than a CPU, or than another kind."""

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pilotstudy.arms.arm import Mode
-from pilotstudy.errors import DataError, InputError
+from pilotstudy.errors import DataError, InputError, nearest
 from pilotstudy.runs.foreign_checks import checked, checked_logits, mode_named, split_named, whole
 from pilotstudy.runs.records import Split
 from pilotstudy.runs.schemas import Predictions
@@ -24,6 +24,12 @@ from pilotstudy.study.spec import LARGEST_SEED
 
 KINDS = ("logits", "probabilities")
 NUMBERED = {"logits": r"logits?_?(\d+)", "probabilities": r"(?:p|probs?|probability|probabilities)_?(\d+)"}
+OF_EACH_IMAGE = ("labels", "row", "rows", "split")
+ARRAYS = (  # of an NPZ file
+    *KINDS,
+    *("labels", "arm", "seed", "mode", "split", "classes", "row", "rows"),
+    *(f"validation_{name}" for name in (*KINDS, "labels", "row", "rows")),
+)
 NAMED = r"(?P<arm>.+?)(?:[-_]seed[-_]?|_)(?P<seed>\d{1,18})"  # a file: ARM-seed3, ARM_3
 
 
@@ -68,8 +74,12 @@ def arm_and_seed(path: Path, found: str) -> tuple[str, int]:
 
 
 def _read_npz(path: Path) -> Iterator[Part]:
-    """`logits` or `probabilities` [n, K] and `labels` [n], of one network; the same for validation, if there is any."""
+    """`logits` or `probabilities` [n, K] and `labels` [n], of one network; the same for validation, if there is any.
+
+    `split`, one for all images or [n], says of which split those without a prefix are.
+    """
     arrays = _arrays(path)
+    _check_names(path, arrays)
     found = ", ".join(arrays) or "nothing"
     told = {name: _scalar(path, arrays, name) for name in ("arm", "seed", "mode")}
     if told["arm"] is None or told["seed"] is None:
@@ -89,16 +99,42 @@ def _read_npz(path: Path) -> Iterator[Part]:
             expected = f"{prefix}labels and either {prefix}logits or {prefix}probabilities"
             raise InputError(f"{path}: expected {expected}; found {found}")
         where = str(path) if split == "test" else f"{path}, {split}"
-        logits = checked_logits(arrays[prefix + kinds[0]], kinds[0], where)
-        yield Part(
-            arm=str(told["arm"]),
-            seed=int(seed_given[0]),
-            mode=mode_named(str(told["mode"] or "point"), path),
-            split=split,
-            predictions=checked(logits, arrays[f"{prefix}labels"], arrays.get(f"{prefix}rows"), where),
-            classes=_classes(path, arrays, logits.shape[1]),
-            file=path,
-        )
+        logits, labels = checked_logits(arrays[prefix + kinds[0]], kinds[0], where), arrays[f"{prefix}labels"]
+        rows = arrays.get(f"{prefix}row", arrays.get(f"{prefix}rows"))
+        by_split = {split: slice(None)} if prefix or "split" not in arrays else _by_split(path, arrays, len(logits))
+        for own_split, own in by_split.items():
+            yield Part(
+                arm=str(told["arm"]),
+                seed=int(seed_given[0]),
+                mode=mode_named(str(told["mode"] or "point"), path),
+                split=own_split,
+                predictions=checked(logits[own], labels[own], None if rows is None else rows[own], where),
+                classes=_classes(path, arrays, logits.shape[1]),
+                file=path,
+            )
+
+
+def _check_names(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Refuses arrays that nothing reads: one that is misspelt would be left out without a word."""
+    for name in arrays:
+        if name not in ARRAYS:
+            raise InputError(f"{path}: unknown array {name!r}: {nearest(name, ARRAYS)}")
+        if name.endswith("rows") and name.removesuffix("s") in arrays:
+            raise InputError(f"{path} has both {name.removesuffix('s')} and {name}, which are the same: leave one out")
+
+
+def _by_split(
+    path: Path, arrays: Mapping[str, NDArray[np.generic]], images: int
+) -> dict[Split, slice | NDArray[np.int64]]:
+    """Which of the images are of which split, as the array `split` says."""
+    splits = [split_named(str(text), path) for text in arrays["split"].ravel().tolist()]
+    if len(splits) == 1:
+        return {splits[0]: slice(None)}
+    for name in OF_EACH_IMAGE:
+        if name in arrays and arrays[name].shape != (images,):
+            raise DataError(f"{path}: {name} has {arrays[name].size:,} values for {images:,} images")
+    codes = np.array(splits)
+    return {split: np.flatnonzero(codes == split) for split in dict.fromkeys(splits)}
 
 
 def _arrays(path: Path) -> dict[str, NDArray[np.generic]]:

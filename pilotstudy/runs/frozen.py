@@ -14,6 +14,7 @@ from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import DataError, InputError
 from pilotstudy.runs.records import Plain, first_problem, json_or_none
 from pilotstudy.storage import check_format
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.resources import Location, Resources
 from pilotstudy.study.spec import FROZEN, Study
 
@@ -75,10 +76,14 @@ class FrozenStudy:
     devices: tuple[str, ...] = ()  # that its trials ran on
     arms: Mapping[str, Declared] = field(default_factory=dict)  # by row; 0.2.0 and before kept none
     spaces: Mapping[str, Mapping[str, Range | Choice]] = field(default_factory=dict)  # by searched row
+    looks: Looks | None = None  # where seeds are added until the claims are decided
 
     def parsed(self) -> Study:
         """The study; in format 1, what each trial is given stood in the options."""
-        study = with_units(Study.model_validate(self.study, strict=False, context=FROZEN))
+        try:
+            study = with_units(Study.model_validate(self.study, strict=False, context=FROZEN))
+        except ValidationError as error:
+            raise DataError(f"the study of this run is damaged: {first_problem(error)}") from error
         resources = {name: self.options[name] for name in Resources.model_fields if name in self.options}
         return study.model_copy(update={"resources": study.resources.changed(resources)}) if resources else study
 

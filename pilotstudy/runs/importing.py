@@ -33,7 +33,6 @@ from pilotstudy.runs.schemas import trials_schema
 from pilotstudy.storage import write
 from pilotstudy.study.checking import check_claims, check_row_name
 from pilotstudy.study.spec import FROZEN, Claim, Imported, Study, Trial
-from pilotstudy.study.statements import group_names
 
 COMPUTED_WITH = ("pilotstudy", "numpy", "scipy", "pyarrow")  # packages that have a part in the figures
 
@@ -52,7 +51,7 @@ def import_predictions(run: Run, files: Sequence[Path], words: Words) -> list[Fo
     """Makes a run of them, or adds to one that was made so; what it has is never replaced. Returns what was new."""
     trials = trials_of([part for path in dict.fromkeys(files) for part in read_parts(path)])
     for trial in trials:
-        _check_name(trial.arm)
+        check_row_name(trial.arm)
     if not run.files.study.exists():
         _study(run, trials, [], words, None)  # what is wrong is said before there is a folder
     with run.locked():
@@ -63,12 +62,6 @@ def import_predictions(run: Run, files: Sequence[Path], words: Words) -> list[Fo
         if before is None or new or frozen.study != before.study or frozen.arms != before.arms:
             _write(run, new, rows, frozen)
     return new
-
-
-def _check_name(arm: str) -> None:
-    check_row_name(arm)
-    if arm in group_names(all_arms()):
-        raise InputError(f"arm {arm!r} has the name of a group of arms: call it otherwise")
 
 
 # The run that is there already

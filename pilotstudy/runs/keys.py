@@ -8,12 +8,15 @@ may choose, or metrics, which can be computed again from the stored logits.
 import ast
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from types import FunctionType
 
+from pilotstudy import extensions
 from pilotstudy.arms.catalogue import all_arms, arm_named
-from pilotstudy.networks.catalogue import NETWORKS, source_of_network
+from pilotstudy.networks.catalogue import NETWORKS, is_brought, maker, source_of_network
+from pilotstudy.runs.compiled import parts_of
 from pilotstudy.runs.meaning import meaning, meaning_of
 from pilotstudy.storage import PACKAGE
 from pilotstudy.study.spec import Trial
@@ -55,32 +58,43 @@ def key_of(trial: Trial, fingerprint: str) -> str:
             others.append(_short(meaning_of(module, name)))
     network = repr(NETWORKS.get(trial.network.name, trial.network.name))
     code = [digest_of((*TRAINING, *dict.fromkeys(ours))), *others]
-    entries = [declared(name) for name in arms]
+    entries: list[object] = [declared(name) for name in arms]
+    if is_brought(trial.network.name):
+        entries.append(called(maker(trial.network.name)))
     deciding = json.dumps([trial.model_dump(), fingerprint, entries, network, code], sort_keys=True)
     return hashlib.sha256(deciding.encode()).hexdigest()[:20]
 
 
 def source_of_arm(name: str) -> tuple[str, str]:
-    """The module that declares it, and the name of what builds it there."""
-    arm = arm_named(name)
-    build = arm.build.func if isinstance(arm.build, partial) else arm.build
-    owner = getattr(build, "__self__", build)  # of a method `build`, its class
-    return arm.source, getattr(owner, "__name__", "")
+    """The module of what builds it, and its name there."""
+    return extensions.source_of(arm_named(name).build)
 
 
 def declared(name: str) -> dict[str, object]:
     """What an arm's entry says that decides numbers: how it predicts, what builds it, and its network's options."""
     arm = arm_named(name)
-    return {"modes": list(arm.modes), "network": dict(arm.network), "build": _called(arm.build)}
+    return {"modes": list(arm.modes), "network": dict(arm.network), "build": called(arm.build)}
 
 
-def _called(function: Callable[..., object]) -> list[object]:
+def called(function: Callable[..., object]) -> list[object]:
     """A function's name with the arguments that are bound to it; of one without a name, what it does."""
     if isinstance(function, partial):
-        return [_called(function.func), list(map(repr, function.args)), sorted(map(repr, function.keywords.items()))]
-    name = function.__name__
+        return [called(function.func), _bound(function.args), _bound(function.keywords)]
+    name = getattr(function, "__name__", type(function).__name__)
     code = getattr(function, "__code__", None)
-    return [name, repr((code.co_code, code.co_consts, code.co_names))] if code and name == "<lambda>" else [name]
+    return [name, *(text for text, _ in parts_of(code))] if code and name == "<lambda>" else [name]
+
+
+def _bound(value: object) -> object:
+    """An argument as it can stand in a key, the same in every process; of a user's own functions, what they do."""
+    if isinstance(value, Mapping):
+        return sorted([repr(key), _bound(each)] for key, each in value.items())
+    if isinstance(value, list | tuple):
+        return [_bound(each) for each in value]
+    if not isinstance(value, partial | FunctionType | type):
+        return repr(value)
+    module, name = extensions.source_of(value)
+    return [*called(value), module, meaning_of(module, name) if extensions.is_own(module) else ""]
 
 
 def code_version() -> str:

@@ -7,7 +7,6 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import chain
 
 from pilotstudy import extensions
 from pilotstudy.networks.catalogue import LIBRARIES
@@ -139,9 +138,9 @@ def _followed(module: str, imported: Iterable[tuple[int, str]]) -> Iterator[str]
 def _reached(statements: list[ast.stmt], name: str) -> set[int]:
     """The places of those top-level statements that a name depends on, and of all that do something by themselves."""
     names_of = [set(_bound(statement)) for statement in statements]
-    if not any(name in names for names in names_of) or LOOKING_UP & set(chain(*map(_used, statements))):
+    if not any(name in names for names in names_of) or _hides_needs(statements):
         return set(range(len(statements)))
-    acting = {n for n, names in enumerate(names_of) if not names and not _only_declares(statements[n])}
+    acting = set(_acting(statements))
     reached, waiting = set(acting), [name]
     known: set[str] = set()
     for n in acting:
@@ -161,23 +160,89 @@ def _reached(statements: list[ast.stmt], name: str) -> set[int]:
 LOOKING_UP = {"eval", "exec", "globals"}  # by these, code needs what it does not name
 
 
-def _only_declares(statement: ast.stmt) -> bool:
-    """A docstring, or a call that declares something."""
-    return isinstance(statement, ast.Expr) and (isinstance(statement.value, ast.Constant) or declares(statement.value))
+def _hides_needs(statements: list[ast.stmt]) -> bool:
+    """Whether code may need what it does not name: what it looks up, or classes that their base class keeps."""
+    nodes = [node for statement in statements for node in ast.walk(statement)]
+    hooks = (isinstance(node, ast.FunctionDef) and node.name == "__init_subclass__" for node in nodes)
+    return any(hooks) or any(isinstance(node, ast.Name) and node.id in LOOKING_UP for node in nodes)
+
+
+def _acting(statements: list[ast.stmt]) -> Iterator[int]:
+    """The places of those that may change what others have bound, as a decorator may that keeps what it is given.
+
+    What declares arms, networks and metrics changes nothing, nor what a script does with its study and its run.
+    """
+    harmless, given = set(PLAIN), set[str]()  # what may be called; studies and runs
+    for n, statement in enumerate(statements):
+        bound = set(_bound(statement))
+        gives = isinstance(statement, ast.Assign) and _is_of_run(statement.value, harmless, given)
+        harmless -= bound
+        given = given | bound if gives else given - bound
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            harmless |= set(_from_pilotstudy(statement))
+            acts = not bound  # `from lab import *`
+        elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            acts = not all(map(declares, statement.decorator_list))
+        else:
+            acts = _changes(statement, harmless | given)
+        if acts:
+            yield n
+
+
+PLAIN = {"dict", "float", "int", "len", "list", "print", "range", "repr", "set", "str", "tuple"}
+OF_RUNS = {"Study", "Run", "load"}
+
+
+def _changes(statement: ast.stmt, harmless: set[str]) -> bool:
+    """Whether it changes something in place, or calls what may do so: anything but these."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and not declares(node) and _names_of(node)[0] not in harmless:
+            return True
+        if isinstance(node, ast.AugAssign | ast.Delete | ast.With | ast.AsyncWith):
+            return True
+        if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            return True
+    return False
+
+
+def _is_of_run(node: ast.expr, harmless: set[str], given: set[str]) -> bool:
+    """Whether its value is a study, a run, or something of theirs."""
+    first, *rest = _names_of(node)
+    return first in given or (first in harmless and not OF_RUNS.isdisjoint([first, *rest]))
+
+
+def _names_of(node: ast.expr) -> list[str]:
+    """Of `pilotstudy.load(..).table`: pilotstudy, load, table. The first is empty where it is no name."""
+    match node:
+        case ast.Attribute():
+            return [*_names_of(node.value), node.attr]
+        case ast.Call():
+            return _names_of(node.func)
+        case ast.Subscript():
+            return _names_of(node.value)
+    return [node.id if isinstance(node, ast.Name) else ""]
+
+
+def _from_pilotstudy(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """The names that it gives to pilotstudy and to what is in it."""
+    for alias in statement.names:
+        source = alias.name if isinstance(statement, ast.Import) else statement.module or ""
+        if source.split(".")[0] == "pilotstudy":
+            yield alias.asname or alias.name.split(".")[0]
 
 
 def _bound(statement: ast.stmt) -> Iterator[str]:
     """The names that a statement gives a meaning to."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield statement.name
-    elif isinstance(statement, ast.Import | ast.ImportFrom):
-        yield from (alias.asname or alias.name.split(".")[0] for alias in statement.names if alias.name != "*")
     else:
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield node.id
             elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 yield node.name
+            elif isinstance(node, ast.Import | ast.ImportFrom):
+                yield from (alias.asname or alias.name.split(".")[0] for alias in node.names if alias.name != "*")
 
 
 def _used(statement: ast.stmt) -> list[str]:

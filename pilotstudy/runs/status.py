@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 
+from pilotstudy.errors import NewerFormatError, PilotstudyError
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status, TrialRow
 from pilotstudy.runs.results import Results
-from pilotstudy.study.budget import counts
+from pilotstudy.study.budget import Phase, counts
 
 SHOWN = (Status.FINISHED, Status.RUNNING, Status.DIVERGED, Status.STOPPED, Status.FAILED)
 
@@ -17,7 +19,7 @@ def overview(run: Run) -> dict[str, str | int]:
     study = frozen.parsed()
     statuses = [Status(text) for text in Results(run.files).trials["status"].to_pylist()]
     done = sum(status.ended for status in statuses)
-    total = sum(counts(study).values())
+    total = sum(counts(study, frozen.looks).values())
     failed = statuses.count(Status.FAILED)
     state = "running" if run.at_work() else "done" if done == total and not failed else "stopped"
     return {
@@ -30,6 +32,26 @@ def overview(run: Run) -> dict[str, str | int]:
         "network": study.network.name,
         "since": frozen.history[0].at,
     }
+
+
+def listed(run: Run) -> dict[str, str | int | None]:
+    """One line about a run, whatever has become of its files."""
+    try:
+        return {**overview(run)}
+    except NewerFormatError:
+        state = "of a newer pilotstudy"
+    except (PilotstudyError, OSError, ValueError, LookupError):
+        state = f"damaged: {_damaged_file(run).name}"
+    unknown = ("done", "trials", "failed", "data", "network", "since")
+    return {"run": run.name, "state": state, **dict.fromkeys(unknown)}
+
+
+def _damaged_file(run: Run) -> Path:
+    try:
+        run.study()
+    except (PilotstudyError, ValueError, LookupError):
+        return run.files.study
+    return run.files.trials
 
 
 def mixtures(trials: Iterable[TrialRow]) -> list[str]:
@@ -46,14 +68,20 @@ def mixtures(trials: Iterable[TrialRow]) -> list[str]:
 
 def total_of(run: Run) -> int:
     """How many trials the study of a run has in all."""
-    return sum(counts(run.study()).values())
+    return sum(planned_counts(run).values())
+
+
+def planned_counts(run: Run) -> dict[Phase, int]:
+    """How many trials each phase of a run has, as far as it is planned."""
+    frozen = run.frozen()
+    return counts(frozen.parsed(), frozen.looks)
 
 
 def progress_of(run: Run) -> list[dict[str, str | int]]:
     """For each phase: how many trials are finished, running, diverged, stopped, failed."""
     trials = Results(run.files).trials.select(["phase", "status", "moves"]).to_pylist()
     phases: list[dict[str, str | int]] = []
-    for phase, planned in counts(run.study()).items():
+    for phase, planned in planned_counts(run).items():
         own = [row for row in trials if row["phase"] == phase]
         line: dict[str, str | int] = {"phase": phase, "trials": planned}
         line |= {str(status): sum(row["status"] == status for row in own) for status in SHOWN}

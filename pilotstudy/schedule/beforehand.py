@@ -16,10 +16,13 @@ from pilotstudy.metrics.computation import Points
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.networks.layers import check_logits
 from pilotstudy.runs.folder import Run
+from pilotstudy.storage import names
 from pilotstudy.study.budget import fixed_trial
-from pilotstudy.study.spec import Study
+from pilotstudy.study.looks import Looks, exceed
+from pilotstudy.study.spec import Study, Trial
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
+from pilotstudy.trial.optimising import Optimising
 
 PAPERS = ("mlp-1024", "mlp-512", "cnn")  # networks of which is known that all of our arms work with them
 
@@ -46,6 +49,11 @@ def check_same_recipe(run: Run, study: Study) -> None:
     texts = {used.name: used.text for used in before.uses}
     if edited := [used.name for used in study.uses if texts.get(used.name, used.text) != used.text]:
         message(f"{', '.join(edited)} is another than before: trials that need what changed are trained again")
+    if dropped := [arm for arm in before.arms if arm not in study.arms]:
+        message(
+            f"run {run.name!r} has earlier rows that are not part of the study as it is now: {', '.join(dropped)}; "
+            "nothing is deleted"
+        )
     changes = list(_changes(before, study))
     if changes:
         key, old, new = changes[0]
@@ -80,6 +88,35 @@ def _differences(
             yield f"{where}.{key}", old, new
 
 
+def looks_of(run: Run, study: Study, looks: Looks | None) -> tuple[Study, Looks | None]:
+    """The looks that a start goes on with, and the study with their seeds. Looks are planned before the first result.
+
+    `looks`: those that are asked for; none where seeds are not added until the claims are decided.
+    """
+    before = run.frozen().looks if run.files.study.exists() else None
+    if before is None:
+        if looks and names(run.files.results):
+            raise InputError(
+                f"run {run.name!r} has results, and looks are planned before the first: give another name with --name"
+            )
+        return study, looks
+    if looks is None:
+        if len(study.seeds) <= before.most:
+            raise InputError(
+                f"run {run.name!r} has planned looks: go on with --until-decided, or, beyond the plan, with --seeds "
+                f"above {before.most}"
+            )
+        return exceed(study, before)
+    if looks == before:
+        return study, before
+    if looks.plan != before.plan or before.exceeded:
+        planned = "has more seeds than" if before.exceeded else "has"
+        raise InputError(
+            f"run {run.name!r} {planned} its planned looks ({before.numbers} seeds): give another name with --name"
+        )
+    return study, looks.taken_up(before)
+
+
 def check_models(study: Study, data: DataSet) -> None:
     """Builds each arm once, where network or arm are not the paper's: what does not fit is told before hours are spent.
 
@@ -87,7 +124,8 @@ def check_models(study: Study, data: DataSet) -> None:
     """
     check_metrics(len(data.classes))
     own = {name for name in study.arms if not _is_ours(study.method(name))}
-    arms = own if study.network.name in PAPERS and not study.network.options else set(study.arms)
+    is_papers = study.network.name in PAPERS and not study.network.options and not study.network.layers
+    arms = own if is_papers else set(study.arms)
     if not arms:
         return
     here = torch.device("cpu")
@@ -107,14 +145,14 @@ def check_models(study: Study, data: DataSet) -> None:
                     f"network {study.network.name!r} gives {list(logits.shape)} for one image, not "
                     f"[1, {len(data.classes)}]: it must have as many outputs as there are classes"
                 )
-            _check_step(built, described.example, f"network {study.network.name!r} with {name}")
+            _check_step(built, trial, described.example, f"network {study.network.name!r} with {name}")
             for note in built.notes:
                 if note not in said:
                     said.add(note)
                     message(f"{name}: {note}")
 
 
-def _check_step(built: Regulariser, example: torch.Tensor, what: str) -> None:
+def _check_step(built: Regulariser, trial: Trial, example: torch.Tensor, what: str) -> None:
     """One step without its end: a network may give something else while it trains, or have nothing to train."""
 
     def check(module: torch.nn.Module, args: object, output: object) -> None:
@@ -122,11 +160,13 @@ def _check_step(built: Regulariser, example: torch.Tensor, what: str) -> None:
 
     hook = built.innermost.register_forward_hook(check)
     try:
+        Optimising(built, trial.training, captured=False)
         loss = built.train().loss(example.repeat(2, 1, 1, 1), torch.zeros(2, dtype=torch.long)).total
         if not loss.requires_grad:
             raise ValueError("its loss depends on nothing that can be trained")
     except Exception as error:
-        reason = " ".join((str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}").split())
+        plain = type(error) in (ValueError, InputError)
+        reason = " ".join((str(error) if plain else f"{type(error).__name__}: {error}").split())
         raise InputError(f"{what} cannot be trained: {reason[:300]}") from error
     finally:
         hook.remove()
@@ -140,12 +180,7 @@ def check_metrics(classes: int) -> None:
     )
     for name, metric in METRICS.items():
         if metric.source:
-            try:
-                value = metric.value(points)
-                metric.columns(points)
-            except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                raise InputError(f"metric {name!r} cannot be computed: {reason}") from error
+            value = metric.value(points)
             if not math.isfinite(value):
                 raise InputError(f"metric {name!r} gives {value} where it should give a number")
 

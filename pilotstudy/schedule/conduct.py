@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pilotstudy.console import message
 from pilotstudy.data.dataset import DataSet
-from pilotstudy.errors import InterruptedRunError, NotDoneError, PilotstudyError
+from pilotstudy.errors import AllDivergedError, InterruptedRunError, NotDoneError, PilotstudyError
 from pilotstudy.runs.filling import fill_in
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.frozen import tests_of
@@ -16,8 +16,10 @@ from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results, gather_epochs
 from pilotstudy.runs.status import mixtures
 from pilotstudy.runs.trust import check_trusted, trust
-from pilotstudy.schedule.beforehand import check_models, check_same_recipe, check_trained_here
+from pilotstudy.schedule.beforehand import check_models, check_same_recipe, check_trained_here, looks_of
 from pilotstudy.schedule.director import Director
+from pilotstudy.schedule.item import Item
+from pilotstudy.study.looks import Looks, Wanted
 from pilotstudy.study.reading import load_uses
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.spec import Study
@@ -43,32 +45,46 @@ class Engine(Protocol):
     def __call__(self, director: Director, data: DataSet, limits: Limits, *, quiet: bool) -> Ended: ...
 
 
+class Judge(Protocol):
+    """Says which arms the open claims of a run, and its best row, still need seeds of; nothing where all is decided."""
+
+    def __call__(self, run: Run) -> Wanted: ...
+
+
 def start(
-    study: Study, run: Run, location: Location, engine: Engine, *, quiet: bool = False, limits: Limits | None = None
+    study: Study,
+    run: Run,
+    location: Location,
+    engine: Engine,
+    judge: Judge,
+    *,
+    looks: Looks | None = None,
+    quiet: bool = False,
+    limits: Limits | None = None,
 ) -> None:
-    """Runs what the run folder does not hold yet."""
+    """Runs what the run folder does not hold yet. With `looks`, seeds are added until the judge wants no more."""
     check_trained_here(run, study)
     with run.locked():
         run.files.stop.unlink(missing_ok=True)
+        study, looks = looks_of(run, study, looks)
         folder = Path(location.data_dir) if location.data_dir else None
         data = load_study_data(study, folder)
         load_uses(study)
         check_same_recipe(run, study)
         check_models(study, data)
         trust(study.uses)
-        director = Director(study, run, data.fingerprint, {test.name: test.fingerprint for test in data.tests})
-        if again := director.without_tests():
+        fingerprints = {test.name: test.fingerprint for test in data.tests}
+        director = Director(study, run, data.fingerprint, looks, fingerprints)
+        if again := director.number_without_tests():
             message(f"{again} finished trials lack a test set of the study: they are trained again")
-        run.freeze(study, location, data.fingerprint, tests_of(data))
-        if director.all_done():
-            director.save()
-        else:
-            _run_all(director, data, engine, quiet, limits or Limits())
-        fill_in(run.files)
-        gather_epochs(run.files, {item.key for item in director.items if item.status.final})
-        reused = sum(item.reused for item in director.items)
+        run.freeze(study, location, data.fingerprint, looks, tests_of(data))
+        left = _complete(director, data, engine, quiet, limits or Limits())
+        reused = director.number_from_earlier()
         if reused:
             message(f"{reused} of {director.total} trials were there already and were not repeated")
+        while looks and not _failed(director) and (looks := _further(run, looks, judge)):
+            director = Director(study, run, data.fingerprint, looks, fingerprints)
+            left = _complete(director, data, engine, quiet, left)
         for said in mixtures(Results(run.files).rows()):
             message(said)
         moves = sum(item.moves for item in director.items)
@@ -77,12 +93,36 @@ def start(
         _check(director, run)
 
 
-def resume(run: Run, engine: Engine, *, quiet: bool = False, limits: Limits | None = None) -> None:
+def resume(run: Run, engine: Engine, judge: Judge, *, quiet: bool = False, limits: Limits | None = None) -> None:
     check_trusted(run)
-    start(run.study(), run, run.frozen().location, engine, quiet=quiet, limits=limits)
+    frozen = run.frozen()
+    start(frozen.parsed(), run, frozen.location, engine, judge, looks=frozen.looks, quiet=quiet, limits=limits)
 
 
-def _run_all(director: Director, data: DataSet, engine: Engine, quiet: bool, limits: Limits) -> None:
+def _further(run: Run, looks: Looks, judge: Judge) -> Looks | None:
+    """The next look, kept with the run before its trials start; None where none is left or wanted."""
+    if looks.last or not any((wanted := judge(run)).values()):
+        return None
+    further = looks.further(wanted)
+    run.keep_looks(further)
+    return further
+
+
+def _complete(director: Director, data: DataSet, engine: Engine, quiet: bool, limits: Limits) -> Limits:
+    """Trains all that the director plans; what is left of the limits."""
+    run, left = director.run, limits
+    if director.looks:
+        message(director.looks.words)
+    if director.all_done():
+        director.save()
+    else:
+        left = _run_all(director, data, engine, quiet, limits)
+    fill_in(run.files)
+    gather_epochs(run.files, {item.key for item in director.items if item.status.final})
+    return left
+
+
+def _run_all(director: Director, data: DataSet, engine: Engine, quiet: bool, limits: Limits) -> Limits:
     run = director.run
     since = time.monotonic()
     ended = engine(director, data, limits, quiet=quiet)
@@ -100,14 +140,26 @@ def _run_all(director: Director, data: DataSet, engine: Engine, quiet: bool, lim
         raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
     if ended.stopping:
         raise NotDoneError(f"{WHY[ended.stopping]}; `pilotstudy resume {run.name}` goes on from here")
-    message(f"done in {time.monotonic() - since:.0f} s")
+    seconds = time.monotonic() - since
+    message(f"done in {seconds:.0f} s")
+    return limits.less(seconds, ended.spent)
+
+
+def _failed(director: Director) -> list[Item]:
+    return [item for item in director.items if item.status is Status.FAILED]
 
 
 def _check(director: Director, run: Run) -> None:
-    failed = [item for item in director.items if item.status is Status.FAILED]
+    failed = _failed(director)
     if failed:
         first = failed[0]
         raise NotDoneError(
             f"{len(failed)} of {director.total} trials failed, the first ({first.name}) with: {first.error}; "
             f"`pilotstudy status {run.name} --errors` shows all, `pilotstudy resume {run.name}` tries them again"
         )
+    diverged = sum(item.status is Status.DIVERGED for item in director.items)
+    if diverged:
+        told = f"{diverged} of {len(director.items)} trials diverged: their losses were not finite"
+        if diverged == len(director.items):
+            raise AllDivergedError(f"{told}; lower the learning rate")
+        message(told)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pilotstudy.arms.arm import Arm, Choice
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.data.dataset import DataSet
+from pilotstudy.errors import InputError
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import Points
 from pilotstudy.metrics.registry import METRICS, Metric
@@ -25,6 +26,7 @@ from pilotstudy.trial.trainer import Trainer
 
 CLASSES, TRAIN, VALIDATION, TEST = 4, 96, 32, 32
 CPU = torch.device("cpu")
+AS_BEFORE = "the same"  # reason as of a rule before
 
 
 class BrokenError(Exception):
@@ -212,16 +214,24 @@ def _checked(what: str, rules: dict[str, Callable[[], None]]) -> list[Checked]:
 
 
 def _each(what: str, rules: dict[str, Callable[[], None]]) -> Iterator[Checked]:
+    """Each rule; where several fail for one reason, it is told once."""
+    told: set[str] = set()
     for rule, check in rules.items():
-        try:
-            with torch.random.fork_rng(devices=[]):
-                check()
-        except BrokenError as broken:
-            yield Checked(what, rule, str(broken))
-        except Exception as error:  # whatever a user's code may raise
-            yield Checked(what, rule, " ".join(f"{type(error).__name__}: {error}".split())[:300])
-        else:
-            yield Checked(what, rule)
+        says = _broken(check)
+        yield Checked(what, rule, AS_BEFORE if says and says in told else says)
+        told.add(says)
+
+
+def _broken(check: Callable[[], None]) -> str:
+    """Why a rule is not kept; empty where it is."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            check()
+    except (BrokenError, InputError) as error:
+        return " ".join(str(error).split())
+    except Exception as error:  # whatever a user's code may raise
+        return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return ""
 
 
 def images_and_labels() -> DataSet:

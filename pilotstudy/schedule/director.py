@@ -23,7 +23,8 @@ from pilotstudy.schedule.item import Ending, Item
 from pilotstudy.schedule.search import ArmSearch
 from pilotstudy.schedule.trial_table import TrialTable
 from pilotstudy.storage import Background
-from pilotstudy.study.budget import PHASES, Phase, confirm_seeds, counts, trial_with
+from pilotstudy.study.budget import PHASES, Budget, Phase, confirm_seeds, counts, trial_with
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.shares import Shares
 from pilotstudy.study.space import space_of, start_of
 from pilotstudy.study.spec import Study
@@ -32,18 +33,28 @@ from pilotstudy.study.spec import Study
 class Director:
     """The plan of a study, and how far it has come."""
 
-    def __init__(self, study: Study, run: Run, fingerprint: str, tests: Mapping[str, str] | None = None):
-        self.study, self.run, self.fingerprint = study, run, fingerprint
+    def __init__(
+        self,
+        study: Study,
+        run: Run,
+        fingerprint: str,
+        looks: Looks | None = None,
+        tests: Mapping[str, str] | None = None,
+    ):
+        self.study, self.run, self.fingerprint, self.looks = study, run, fingerprint, looks
         self.tests = tests or {}  # the study's further test sets: their fingerprints
+        self.budget = Budget.of(study, looks)
+        self.counts = counts(study, looks)
         self.items: list[Item] = []
         self.running: dict[str, Item] = {}  # by key: the item whose trial is under way
         self._followers: dict[str, list[Item]] = {}  # by key: other items that the same trial will serve
         self.tally: dict[Phase, Counter[Status]] = {phase: Counter() for phase in PHASES}  # how many have each status
         self.done = 0  # items that have ended
         self._best: dict[str, Item] = {}
-        self.total = sum(counts(study).values())
+        self._ended_now: set[str] = set()  # keys of trials that ran in this start
+        self.total = sum(self.counts.values())
         search = study.search
-        self.searched = counts(study)["search"]  # how many trials the search has
+        self.searched = self.counts["search"]  # how many trials the search has
         self.searches: dict[str, ArmSearch] = {}
         if search and self.searched:
             self.searches = {
@@ -96,7 +107,7 @@ class Director:
         fixed = [
             self._item("arms", arm, number, self.study.settings(arm), seed)
             for arm in self.study.arms
-            for number, seed in enumerate(self.study.seeds)
+            for number, seed in enumerate(self.study.seeds[: self.budget.trials_of(arm)["arms"]])
         ]
         self._learn_endings(fixed)
         yield from map(self._placed, fixed)
@@ -142,7 +153,7 @@ class Director:
             self._item("confirm", arm, number, winners[arm].settings, seed)
             for arm in self.searches
             if arm in winners
-            for number, seed in enumerate(confirm_seeds(self.study))
+            for number, seed in enumerate(confirm_seeds(self.study)[: self.budget.trials_of(arm)["confirm"]])
         ]
 
     def all_done(self) -> bool:
@@ -194,7 +205,7 @@ class Director:
         self._conclude(item, ending)
         return True
 
-    def without_tests(self) -> int:
+    def number_without_tests(self) -> int:
         """How many finished trials are to be trained again, because they lack a test set of the study."""
         tested = (ending for ending in self._endings.values() if ending.tested)
         return sum(not self.tests.items() <= ending.tests.items() for ending in tested)
@@ -207,6 +218,7 @@ class Director:
         first = self.running.pop(key, None)
         if first is None:
             return
+        self._ended_now.add(key)
         ending = self._ending(result, first.retries)
         if ending.status.final:
             self._endings[key] = ending
@@ -271,6 +283,10 @@ class Director:
     def best(self, arm: str) -> Item | None:
         """The item with the lowest validation NLL of an arm so far, for the screen."""
         return self._best.get(arm)
+
+    def number_from_earlier(self) -> int:
+        """How many items were served by trials of earlier starts."""
+        return sum(item.reused and item.key not in self._ended_now for item in self.items)
 
     def save_soon(self) -> None:
         """Writes the table of all trials in the background, every few seconds however often this is called."""

@@ -9,7 +9,7 @@ from pilotstudy.metrics.registry import headline_objectives
 from pilotstudy.runs.records import Status
 from pilotstudy.schedule.director import Director
 from pilotstudy.schedule.item import Item
-from pilotstudy.study.budget import PHASES, counts
+from pilotstudy.study.budget import PHASES
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -109,8 +109,8 @@ class Screen:
         from rich.table import Table
         from rich.text import Text
 
-        heads = []
-        for phase, number in counts(self.director.study).items():
+        heads = [self.director.looks.words] if self.director.looks else []
+        for phase, number in self.director.counts.items():
             tally = self.director.tally[phase]
             done = tally.total() - tally[Status.WAITING] - tally[Status.RUNNING]
             failed = tally[Status.FAILED] + tally[Status.DIVERGED]

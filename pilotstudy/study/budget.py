@@ -1,16 +1,18 @@
 """The arithmetic of a study: its phases, trials, seeds and rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Literal
 
 from pilotstudy.arms.arm import Declared, Setting
 from pilotstudy.errors import InputError
+from pilotstudy.study.faults import shown
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.recipe import PREFIX, with_recipe
-from pilotstudy.study.rows import arm_of, declared_rows
-from pilotstudy.study.spec import Study, Trial
-from pilotstudy.study.statements import ENSEMBLE, Row
+from pilotstudy.study.rows import arm_of, declared_rows, known_rows
+from pilotstudy.study.spec import MOST, MOST_TRIALS, Claim, Study, Trial
+from pilotstudy.study.statements import ENSEMBLE, Row, Statement
 
 Phase = Literal["arms", "search", "confirm"]
 PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
@@ -27,7 +29,10 @@ class Spent:
 
 @dataclass(frozen=True)
 class Budget:
-    """What each arm is given: seeds, epochs, images, search trials and fresh seeds after the search."""
+    """What each arm is given: seeds, epochs, images, search trials and fresh seeds after the search.
+
+    `looks`: where seeds are added until the claims are decided; `seeds` and `confirm_seeds` are the most, then.
+    """
 
     seeds: int
     epochs: int | None  # None: nothing was trained, the predictions were imported
@@ -37,9 +42,10 @@ class Budget:
     search_total: int = 0
     search_by: Literal["trials", "seconds"] = "trials"  # what is the same for each searched arm
     spent: Mapping[str, Spent] = field(default_factory=dict)  # by searched arm, where it is known
+    looks: Looks | None = None
 
     @classmethod
-    def of(cls, study: Study) -> "Budget":
+    def of(cls, study: Study, looks: Looks | None = None) -> "Budget":
         searched = study.search.arms if study.search and study.search.trials else ()
         each = study.search.trials // len(searched) if study.search and searched else 0
         by = study.search.budget if study.search else "trials"
@@ -52,12 +58,23 @@ class Budget:
             confirm_seeds=study.search.confirm_seeds if study.search else 0,
             search_total=total,
             search_by=by,
+            looks=looks,
         )
+
+    def at_look(self, number: int) -> "Budget":
+        """What all arms are given at a planned look, from 1 on."""
+        assert self.looks
+        seeds = self.looks.plan[number - 1].seeds
+        return replace(self, seeds=seeds, confirm_seeds=seeds)
 
     def trials_of(self, arm: str) -> dict[Phase, int]:
         """How many trials one arm has in each phase, if those of the search are the same for all."""
         each = self.search_trials.get(arm, 0)
-        return {"arms": self.seeds, "search": each, "confirm": self.confirm_seeds if each else 0}
+        seeds, fresh = self.seeds, self.confirm_seeds
+        if self.looks:
+            seeds = self.looks.given["arms"].get(arm, seeds)
+            fresh = self.looks.given["confirm"].get(arm, fresh)
+        return {"arms": seeds, "search": each, "confirm": fresh if each else 0}
 
     def search_in_words(self, arms: Sequence[str]) -> str:
         """What the searches of these arms were given, and what is the same for each of them."""
@@ -74,11 +91,11 @@ def _listed(parts: Sequence[str], what: str = "") -> str:
     return f" ({what}{', '.join(parts)})" if parts else ""
 
 
-def counts(study: Study) -> dict[Phase, int]:
+def counts(study: Study, looks: Looks | None = None) -> dict[Phase, int]:
     """How many trials each phase has."""
     if study.imported:
         return {"arms": sum(each.trials for each in study.imported), "search": 0, "confirm": 0}
-    budget = Budget.of(study)
+    budget = Budget.of(study, looks)
     of_arms = [budget.trials_of(arm) for arm in study.arms]
     totals = {phase: sum(of_arm[phase] for of_arm in of_arms) for phase in PHASES}
     return totals | {"search": budget.search_total}
@@ -87,12 +104,19 @@ def counts(study: Study) -> dict[Phase, int]:
 def with_budget(study: Study, seeds: int | None = None, trials: int | None = None) -> Study:
     """The study with another number of seeds, or of search trials in all."""
     if seeds is not None:
+        _check_number("seeds", seeds, 1, MOST)
         study = study.model_copy(update={"seeds": tuple(range(seeds))})
     if trials is not None:
+        _check_number("trials", trials, 0, MOST_TRIALS)
         if study.search is None:
-            raise InputError(f"study {study.name} has no [search] section, so --trials has nothing to do")
+            raise InputError(f"study {study.name} has no [search] section, so trials = {trials} has nothing to do")
         study = study.model_copy(update={"search": study.search.model_copy(update={"trials": trials})})
     return study
+
+
+def _check_number(name: str, value: object, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError(f"{name} = {shown(value)}: expected a whole number from {least} to {most:,}")
 
 
 def confirm_seeds(study: Study) -> list[int]:
@@ -129,3 +153,17 @@ def planned_rows(study: Study, arms: Mapping[str, Declared] | None = None) -> li
         searched = [arms[arm] for arm in study.search.arms]
         rows += [Row(arm.name, mode, "confirm", arm) for arm in searched for mode in arm.modes]
     return rows
+
+
+def claims_without_rows(study: Study) -> list[Claim]:
+    """The claims that name rows, or a group of them, which the study has not, whatever its number of trials."""
+    planned = planned_rows(with_budget(study, trials=1) if study.search else study)
+    known = known_rows(study)
+    lacking = []
+    for claim in study.claims:
+        statement = Statement.parse(claim.holds, known)
+        rows = [replace(row, mode="point") if row.mode == "seeds" else row for _, row in statement.terms]
+        opponents = statement.group.members(planned, rows[0]) if statement.group else rows
+        if not opponents or any(row not in planned for row in rows):
+            lacking.append(claim)
+    return lacking

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pilotstudy import extensions
 from pilotstudy.arms.arm import Declared
-from pilotstudy.arms.catalogue import RESERVED, arm_named
+from pilotstudy.arms.catalogue import RESERVED, all_arms, arm_named
 from pilotstudy.errors import InputError
 from pilotstudy.study.explaining import faults_of
 from pilotstudy.study.faults import TOO_DEEP, Fault, Places, collecting, odd_values, refuse, shown
@@ -15,7 +15,7 @@ from pilotstudy.study.naming import wrong_name
 from pilotstudy.study.rows import arm_of, known_rows
 from pilotstudy.study.space import check_space
 from pilotstudy.study.spec import OF_ROWS, Claim, Study
-from pilotstudy.study.statements import Statement
+from pilotstudy.study.statements import Statement, group_names
 from pilotstudy.study.testsets import check_tests
 
 # What stands in for sections that are wrong, so that the others can be looked at, too.
@@ -106,6 +106,7 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         with collecting(faults, ("search", "arms", number), "search.arms: "):
             if name not in study.arms:
                 arms[name] = arm_named(name).settings().model_dump()
+                _check_decay(study, arms[name])
             if name in arms:
                 searched.append(name)
     study = study.model_copy(update={"arms": arms, "title": study.title or study.name})
@@ -113,13 +114,24 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         if len(set(searched)) < len(searched):
             faults.append(Fault(("search", "arms"), f"search.arms = {shown(study.search.arms)}: each arm once"))
         faults += check_space(study, list(dict.fromkeys(searched)))
-    faults += check_tests(study)
+    faults += check_tests(study) + _repeated_labels(study)
     rows = known_rows(study)
     for number, claim in enumerate(study.claims):
         if not any(name in claim.holds for name in wrong_arms):
             with collecting(faults, ("claims", number, "holds"), f"claims.{number}.holds = {shown(claim.holds)}: "):
                 Statement.parse(claim.holds, rows)
     return study, faults
+
+
+def _repeated_labels(study: Study) -> list[Fault]:
+    """Rows that a table could not tell apart."""
+    faults, rows = [], dict[str, str]()
+    for name in study.arms:
+        label = arm_of(study, name).label
+        if (first := rows.setdefault(label, name)) != name:
+            told = f"arms.{name}.label = {shown(label)}: it is the label of {first}, too: give it another"
+            faults.append(Fault(("arms", name, "label"), told))
+    return faults
 
 
 def _filled_in(study: Study, name: str) -> tuple[dict[str, object], list[Fault]]:
@@ -144,10 +156,21 @@ def _filled_in(study: Study, name: str) -> tuple[dict[str, object], list[Fault]]
     with collecting(faults, (*path, "method") if has_method else path, before):
         kind = arm_of(study, name).settings
         try:
-            return own | kind.model_validate(study.settings(name)).model_dump(), faults
+            settings = kind.model_validate(study.settings(name)).model_dump()
+            _check_decay(study, settings)
+            return own | settings, faults
         except ValidationError as error:
             faults += faults_of(error, kind, study.settings(name), path)
     return {}, faults
+
+
+def _check_decay(study: Study, settings: Mapping[str, object]) -> None:
+    """Refuses an arm that is its weight decay, as L2 is, where the recipe's optimiser has none."""
+    decay = settings.get("weight_decay")
+    try:
+        study.training.check_decay(decay if isinstance(decay, float) else 0.0)
+    except ValueError as error:
+        raise InputError(f"weight_decay = {shown(decay)}: {error}") from error
 
 
 def check_claims(claims: Sequence[Claim], rows: Mapping[str, Declared]) -> None:
@@ -165,3 +188,5 @@ def check_row_name(name: str) -> None:
         raise InputError(
             f"arms.{shown(name)}: a name has letters, digits, dashes and dots, and is none of {', '.join(RESERVED)}"
         )
+    if name in group_names(all_arms()):
+        raise InputError(f"arms.{shown(name)} has the name of a group of arms: call it otherwise")

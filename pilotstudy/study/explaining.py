@@ -173,6 +173,8 @@ def _unknown(model: type[BaseModel], path: KeyPath, prefix: KeyPath) -> str:
     if section is Optimiser:  # its options may stand beside its name
         known = list(dict.fromkeys((*known, *(option for options in OPTIMISERS.values() for option in options))))
     text = f"unknown key {dotted(prefix + path)!r}: "
+    if owners := [name for name, options in OPTIMISERS.items() if section is Optimiser and last in options]:
+        return f"{text}it is an option of {', '.join(owners)}"
     if not known:
         return f"{text}{dotted((prefix + path)[:-1])} has no settings"
     other = ALSO_CALLED.get(str(last))

@@ -7,8 +7,10 @@ LONGEST = 100  # letters; file systems count bytes, and have room for 255
 MOST_BYTES = 200
 
 
-def wrong_name(name: str) -> str:
+def wrong_name(name: object) -> str:
     """Why a run cannot have this name; empty if it can."""
+    if not isinstance(name, str):
+        return "a name is a text"
     if not name.strip():
         return "a name cannot be empty"
     if "/" in name or "\\" in name:

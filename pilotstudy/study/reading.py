@@ -8,9 +8,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pilotstudy import extensions
+from pilotstudy.console import message
 from pilotstudy.errors import InputError, nearest
 from pilotstudy.metrics import registry
 from pilotstudy.storage import packaged
+from pilotstudy.study.budget import claims_without_rows
 from pilotstudy.study.checking import checked
 from pilotstudy.study.explaining import faults_of
 from pilotstudy.study.faults import TOO_DEEP, Fault, Places, odd_values, printable, refuse, shown
@@ -62,7 +64,11 @@ def complete_study(
         content["name"] = path.stem
         if why := wrong_name(path.stem):
             raise InputError(f'{places.where}: a run cannot be called like its file, {why}: add name = ".."')
-    return checked(content, places)
+    study = checked(content, places)
+    if lacking := claims_without_rows(study):
+        listed = ", ".join(f"`{claim.holds}`" for claim in lacking[:3]) + ", .." * (len(lacking) > 3)
+        message(f"{places.where}: it has no rows for {len(lacking)} of its claims, so they stay untested: {listed}")
+    return study
 
 
 def read_claims(path: Path) -> list[Claim]:

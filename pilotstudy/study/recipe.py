@@ -85,6 +85,10 @@ class Optimiser(Section):
             options.setdefault("momentum", OPTIMISERS["sgd"]["momentum"])
             if options.get("nesterov") and (not options["momentum"] or options.get("dampening")):
                 raise ValueError("sgd.nesterov needs a momentum and no dampening")
+        if self.name == "adadelta" and options.get("rho", 0) > 1:
+            raise ValueError("adadelta.rho must be at most 1")
+        if self.name == "rprop" and "etas" in options and not 0 < options["etas"][0] < 1 < options["etas"][1]:
+            raise ValueError("rprop.etas must be a number between 0 and 1, and one above 1")
         object.__setattr__(self, "options", options)
         return self
 
@@ -167,7 +171,8 @@ class Training(Section):
     `weight_decay`: of the weights, not of biases and norms; with adamw decoupled, else ½‖W‖² beside the loss.
     `gradient_clip`: the largest norm of the network's gradient. `augmentation`: of the images, for all arms alike:
     paper (its colour shifts, rotations and flips) or flips-and-crops. `patience`: training ends when validation NLL has
-    not improved for so many epochs. A DGM has an optimiser of its own: Adam at its own rate, on the same schedule.
+    not improved for so many epochs; with swa, epochs before its start do not count. A DGM has an optimiser of its own:
+    Adam at its own rate, on the same schedule.
 
     `precision` other than float32 is for CUDA: tf32 multiplies in TF32, bf16 trains under autocast. `cuda_graph`: on
     CUDA, steps are captured once and replayed, which saves the host's time for each of their launches.
@@ -190,9 +195,13 @@ class Training(Section):
     def _fits(self) -> "Training":
         if self.schedule.warmup >= self.epochs:
             raise ValueError(f"schedule.warmup = {self.schedule.warmup:g} must be less than the {self.epochs} epochs")
-        if self.weight_decay and self.optimiser.name in NO_DECAY:
-            raise ValueError(f"{self.optimiser.name} has no weight decay")
+        self.check_decay(self.weight_decay)
         return self
+
+    def check_decay(self, weight_decay: float) -> None:
+        """Refuses a weight decay, of the recipe or of an arm, that the optimiser would not heed."""
+        if weight_decay and self.optimiser.name in NO_DECAY:
+            raise ValueError(f"{self.optimiser.name} has no weight decay")
 
 
 SEARCHED = {"learning_rate": float, "weight_decay": float, "gradient_clip": float, "batch_size": int}

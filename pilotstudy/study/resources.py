@@ -1,7 +1,7 @@
 """What a trial is given, where a study runs, and when it ends before it is done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from pilotstudy.study.section import Section
 
 Share = float | Literal["auto"]
+LEAST = 1e-9  # seconds or dollars: 0 would be no limit
 
 
 def share_of_gpu(text: object) -> Share:
@@ -72,3 +73,9 @@ class Limits:
     max_cost: float | None = None
     price: float | None = None
     wait: float = 30.0
+
+    def less(self, seconds: float, dollars: float) -> "Limits":
+        """What is left of them; what is used up is as good as nothing."""
+        time_budget = None if self.time_budget is None else max(self.time_budget - seconds, LEAST)
+        max_cost = None if self.max_cost is None else max(self.max_cost - dollars, LEAST)
+        return replace(self, time_budget=time_budget, max_cost=max_cost)

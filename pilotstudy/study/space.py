@@ -66,10 +66,15 @@ def _tables(study: Study) -> tuple[dict[str, object], dict[str, Mapping[str, obj
     common, own = dict(study.search.space), {}
     for name in study.search.arms:
         table = common.get(name)
-        if isinstance(table, Mapping) and not {"low", "high"} & set(table):
+        if isinstance(table, Mapping) and _is_table(table):
             del common[name]
             own[name] = table
     return common, own
+
+
+def _is_table(entry: object) -> bool:
+    """Whether it is meant for a single arm, rather than a range or choices."""
+    return isinstance(entry, Mapping) and not {"low", "high"} & set(entry)
 
 
 def _listed(table: Mapping[str, object], arm: str = "") -> Iterator[tuple[str, object, KeyPath]]:
@@ -106,6 +111,9 @@ def check_space(study: Study, arms: Sequence[str]) -> list[Fault]:
     known = sorted(recipe.union(*settings.values()))
     for name, entry, path in _listed(common):
         with collecting(faults, path):
+            if name not in known and _is_table(entry):
+                searched = nearest(name, list(study.search.arms) if study.search else [])
+                raise InputError(f"search.space.{name}: search.arms has no {shown(name)}: {searched}")
             choice = _choice(entry, path)
             if name not in known:
                 raise InputError(f"search.space: unknown name {shown(name)}: {nearest(name, known)}")

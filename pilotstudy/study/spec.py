@@ -15,6 +15,7 @@ from pilotstudy.study.section import Section
 IMPORTED = "imported"  # the network of a study whose predictions came from elsewhere
 FROZEN = "frozen"  # the context in which the study of a run is validated, which is there to be read
 MOST = 10_000  # seeds of a study
+MOST_TRIALS = 1_000_000  # of a search
 LONGEST_NAME = 255  # of a file
 MOST_ROWS = 1_000  # and claims
 MOST_TESTS = 100
@@ -102,7 +103,7 @@ class Search(Section):
     """
 
     arms: tuple[str, ...] = Field(min_length=1, strict=False)
-    trials: int = Field(0, ge=0, le=1_000_000)
+    trials: int = Field(0, ge=0, le=MOST_TRIALS)
     budget: Literal["trials", "seconds"] = "trials"
     objectives: tuple[Objective, ...] = Field((registry.DEFAULT_OBJECTIVE,), min_length=1, strict=False)
     accuracy_floor: float = Field(0.0, ge=0, le=1)

@@ -36,6 +36,10 @@ class Averaging:
             self._add(1 / (self.count + 1))
             self._fit_normalisation(inputs)
 
+    def before_start(self, epochs: int) -> int:
+        """How many of these epochs were before SWA's start; 0 where there is no start to wait for."""
+        return epochs - self.count if self.choice.name == "swa" else 0
+
     def _add(self, weight: float) -> None:
         now = self._tensors()
         if not self.count:

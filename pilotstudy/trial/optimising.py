@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pilotstudy.errors import InputError
 from pilotstudy.method.regulariser import ParameterGroup, Regulariser
 from pilotstudy.study.recipe import Training
 from pilotstudy.trial.rates import factor_at
@@ -51,6 +52,10 @@ class Optimising:
         ours = [group for group in groups if all(group is not other for other in own)]
         if rest := _forgotten(regulariser, groups):
             ours.append({"params": rest, "lr": training.learning_rate})
+        try:
+            training.check_decay(max((group.get("weight_decay", 0.0) for group in ours), default=0.0))
+        except ValueError as error:
+            raise InputError(f"training.optimiser: {error}") from error
         self.optimisers = [self._recipe(decayed(ours, training.weight_decay))]
         if own:
             self.optimisers.append(torch.optim.Adam(_plain(own), fused=True, capturable=captured))

@@ -120,9 +120,10 @@ class Trainer:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to train."""
-        patience = self.trial.training.patience
-        waited = patience is not None and self.epoch - self.best.epoch >= patience
-        return self.epoch >= self.trial.training.epochs or waited
+        training = self.trial.training
+        since = max(self.best.epoch, self.averaging.before_start(self.epoch))
+        waited = training.patience is not None and self.epoch - since >= training.patience
+        return self.epoch >= training.epochs or waited
 
     def step(self, x: Tensor, y: Tensor) -> tuple[Loss, Tensor | None]:
         """One step of both optimisations; the losses, and the DGM's gradient norm before clipping."""

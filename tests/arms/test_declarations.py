@@ -1,5 +1,8 @@
 """What arms say of themselves: labels, roles and groups. Nothing is read out of their names."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,36 @@ def test_roles_and_groups_are_declared():
     members = {group: {arm.name for arm in all_arms().values() if arm.group == group} for group in groups}
     assert members["standard"] == {"dropout", "l2", "batchnorm", "data-aug"}
     assert {all_arms()[name].family for name in members["noise"]} == {"add, sub"}
+
+
+@pytest.mark.parametrize("name", ["standard", "noise", "others", "baselines", "training"])
+def test_no_arm_has_the_name_of_a_group(name):
+    with pytest.raises(InputError, match=f"arm '{name}'"):
+        arm(name)(build)
+
+
+@pytest.mark.parametrize("group", ["others", "baselines", "sampling", "ensemble", "vanilla", "mine", "two words", "A"])
+def test_no_group_has_a_name_that_means_something_else(group):
+    with pytest.raises(InputError, match=f"arm 'mine': group = '{group}'"):
+        arm("mine", group=group)(build)
+    arm("mine", group="ours")(build)
+    with pytest.raises(InputError, match="arm 'ours' has the name of a group"):
+        arm("ours")(build)
+
+
+def test_names_of_ours_are_known_to_whoever_comes_first():
+    """In a process of its own, in which no arm has been asked for yet."""
+    script = """
+import pilotstudy
+from pilotstudy.errors import InputError
+for name in "noise", "dropout":
+    try:
+        pilotstudy.arm(name)(lambda settings, network, inputs: network)
+    except InputError:
+        continue
+    raise AssertionError(name)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_an_arm_without_a_role_is_in_no_ensemble_and_no_group():

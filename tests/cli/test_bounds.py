@@ -1,5 +1,7 @@
 """Sizes are bounded, and runs stay in their folder: refused in a line, at once, before anything is written."""
 
+import json
+
 import pytest
 
 from pilotstudy.errors import InputError
@@ -51,6 +53,16 @@ def test_the_largest_study_is_counted_at_once(pilotstudy):
     code, out, _ = pilotstudy("run", "quickstart", "--dry-run", *words)
     assert code == 0
     assert "1000000" in out
+
+
+def test_a_dry_run_until_decided_tells_the_least_and_the_most(pilotstudy):
+    code, out, _ = pilotstudy("run", "quickstart", "--dry-run", "--until-decided", "--max-seeds", 8, "--json")
+    assert code == 0
+    assert json.loads(out) == [
+        {"phase": "arms", "least": 9, "most": 24},
+        {"phase": "search", "least": 6, "most": 6},
+        {"phase": "confirm", "least": 6, "most": 16},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_limits_and_options_reach_the_run(pilotstudy, monkeypatch, tmp_path):
 
     seen = []
 
-    def start(study, run, location, engine, *, quiet, limits):
+    def start(study, run, location, engine, judge, *, looks, quiet, limits):
         seen.append((study.resources, location, limits))
         raise spec.InputError("enough")
 

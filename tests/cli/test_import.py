@@ -176,6 +176,27 @@ def test_more_is_added_and_nothing_replaced(pilotstudy, tmp_path):
     refused(pilotstudy("import", "trained", "--predictions", other, *where), 2, "was trained, not imported")
 
 
+def test_a_file_may_say_which_image_and_which_split_each_row_is(tmp_path):
+    """In one file, in two, or with a prefix: the same trial."""
+    random = np.random.default_rng(1)
+    logits, labels, row = random.normal(size=(30, 3)), np.arange(30) % 3, random.permutation(30) + 7
+    split = np.array(["test", "validation", "test"] * 10)
+    test, own = split == "test", {"arm": "mine", "seed": 0}
+    one = save(tmp_path / "one.npz", logits=logits, labels=labels, row=row, split=split)
+    halves = [
+        save(tmp_path / f"{name}.npz", logits=logits[of], labels=labels[of], row=row[of], split=name)
+        for name, of in (("test", test), ("validation", ~test))
+    ]
+    validation = {"logits": logits[~test], "labels": labels[~test], "row": row[~test]}
+    prefixed = {f"validation_{name}": values for name, values in validation.items()}
+    apart = save(tmp_path / "apart.npz", logits=logits[test], labels=labels[test], rows=row[test], **prefixed, **own)
+    trials = [trials_of([part for path in paths for part in read_parts(path)]) for paths in ([one], halves, [apart])]
+    assert {trial.key for (trial,) in trials} == {trials[0][0].key}
+    pair = trials[0][0].predictions["last", "point"]
+    assert pair.test.rows.tolist() == sorted(row[test])
+    assert pair.validation.labels.tolist() == labels[~test][np.argsort(row[~test])].tolist()
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "told"),
     [
@@ -200,6 +221,14 @@ def test_more_is_added_and_nothing_replaced(pilotstudy, tmp_path):
         ({"logits": None, "probabilities": np.tile([1.5, -0.5], (20, 1))}, 3, ("outside [0, 1]",)),
         ({"logits": np.zeros((1, 3)), "labels": np.zeros(1, int)}, 3, ("has 1 image: figures need two",)),
         ({"rows": np.zeros(20, int)}, 3, ("has an image twice",)),
+        ({"row": np.zeros(20, int)}, 3, ("has an image twice",)),
+        ({"row": np.arange(20), "rows": np.arange(20)}, 2, ("both row and rows",)),
+        ({"rwos": np.arange(20)}, 2, ("unknown array 'rwos'", "did you mean 'rows'?")),
+        ({"y": np.arange(20)}, 2, ("unknown array 'y'", "known are logits, probabilities, labels")),
+        ({"split": "train"}, 2, ("split 'train'",)),
+        ({"split": "validation"}, 3, ("no test predictions",)),
+        ({"split": np.array(["test"] * 19)}, 3, ("split has 19 values for 20 images",)),
+        ({"split": np.array(["test"] * 20), "labels": np.zeros(9, int)}, 3, ("labels has 9 values for 20 images",)),
         ({"classes": np.array(["cat", "dog"])}, 3, ("classes has 2 names", "3 columns")),
         ({"labels": np.array([{}] * 20)}, 3, ("pickled objects", "save plain arrays")),
         ({"validation_logits": np.zeros((9, 3))}, 2, ("expected validation_labels",)),

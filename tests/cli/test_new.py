@@ -46,6 +46,13 @@ def test_a_new_study_is_short_and_can_be_read(pilotstudy, here):
     assert (here / "my-study.toml").read_text() == text
 
 
+def test_a_name_with_the_ending_of_a_study_file_is_that_of_the_file(pilotstudy, here):
+    assert pilotstudy("new", "mine.toml")[1] == "mine.toml\n"
+    assert read_study("mine.toml").name == "mine"
+    assert [path.name for path in here.iterdir()] == ["mine.toml"]
+    refused(pilotstudy("new", ".toml"), 2, "NAME '.toml'")
+
+
 def test_what_is_asked_for_is_in_it(pilotstudy, here):
     words = ("--data", "cifar10", "--network", "resnet-20", "--arms", "vanilla, l2", "-o", "other.toml")
     assert pilotstudy("new", "a b", *words)[0] == 0

@@ -23,6 +23,11 @@ TRAIN = ("train", "quickstart", "--arm", "vanilla")
         ((*TRAIN, "--set", "training.epoch=3"), 2, ("unknown key 'training.epoch'", "did you mean 'epochs'")),
         ((*TRAIN, "--set", "arms.l2.wd=3"), 2, ("unknown key 'arms.l2.wd'", "known are weight_decay")),
         ((*TRAIN, "--set", 'training.epochs="ten"'), 2, ("training.epochs = 'ten'", "valid integer")),
+        (
+            (*TRAIN, "--set", "training.optimiser={name='adam',momentum=0.9}"),
+            2,
+            ("optimiser.momentum", "an option of sgd"),
+        ),
         ((*TRAIN, "--set", "training.epochs=2.5"), 2, ("training.epochs = 2.5",)),
         ((*TRAIN, "--set", "arms.dropout.rate=nan"), 2, ("arms.dropout.rate", "finite")),
         ((*TRAIN, "--set", "arms.dropout.rate=1.5"), 2, ("arms.dropout.rate = 1.5", "less than 1")),
@@ -48,7 +53,7 @@ TRAIN = ("train", "quickstart", "--arm", "vanilla")
         (("doctor", "--address", "http://127.0.0.1:1", "--runs-dir", "runs"), 2, ("--runs-dir runs",)),
         (("doctor", "--address", "127.0.0.1:1"), 2, ("no Ray cluster at 127.0.0.1:1", "refused")),
         (("plan", "quickstart", "--gpu", "V100"), 2, ("--gpu V100", "known are T4, L4")),
-        (("plan", "quickstart", "--gpu", "L5"), 2, ("--gpu L5", "did you mean")),
+        (("plan", "quickstart", "--gpu", "L5"), 2, ("--gpu L5", "known are T4, L4")),
         (("plan", "quickstart", "--gpu", "L4", "--price", "0"), 2, ("--price 0", "more than 0")),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 from pilotstudy.cluster.jobs import Jobs, requirements
 from pilotstudy.errors import InputError
 from pilotstudy.study import reading
+from pilotstudy.study.looks import plan_looks
 from pilotstudy.study.resources import Limits
 
 
@@ -83,6 +84,19 @@ def test_everything_travels(jobs):
     assert environment["py_modules"][0].endswith("pilotstudy")
     assert f"optuna=={metadata.version('optuna')}" in environment["pip"]
     assert all(isinstance(value, str) for value in sent["metadata"].values())  # Ray takes nothing else
+
+
+def test_looks_travel_and_resume_sends_them_again(jobs):
+    """The study goes as it is: the command there plans the same looks."""
+    study, looks = plan_looks(STUDY, 8)
+    jobs.submit(STUDY, "mine", "/runs", looks=looks)
+    jobs.client.state = "STOPPED"
+    jobs.resume("mine")
+    first, again = map(command, jobs.client.sent)
+    assert first == again
+    assert first[-5:] == ["--until-decided", "--max-seeds", "8", "--address", "auto"]
+    sent = reading.validate_study(tomllib.loads(jobs.client.sent[0]["study"]), "sent")
+    assert plan_looks(sent, 8) == (study, looks)
 
 
 def test_what_is_not_said_is_not_sent(jobs):

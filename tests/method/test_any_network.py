@@ -1,6 +1,8 @@
 """Every arm around networks that are not ours, what is refused, and what a look at a network may not change."""
 
 import copy
+import re
+from functools import partial
 
 import pytest
 import torch
@@ -265,15 +267,26 @@ WRONG = {
     "dgm_learning_rate": (0,),
     "gradient_clip": (0, NAN),
     "dgm_view": ("channels",),
+    "normalise": ("no", 0, None),
+    "dgm_layers": (["layer1"], 1),
 }
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_arguments_are_held_to_the_rules_of_study_files(name, value):
     network = mlp((1, 2, 2), 3, hidden=(4, 4))
-    with pytest.raises(ValueError, match=f"^{name} = {value!r}: ") as error:
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{name} = {value!r}: ')}") as error:
         Pilot(network, network.layers, torch.zeros(1, 1, 2, 2), **{name: value})
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("layers", ["1", [1], "layer1", 1, None, ["layer1", None]])
+def test_layers_are_a_list_of_names(layers):
+    network, x = mlp((1, 2, 2), 3, hidden=(4, 4)), torch.zeros(1, 1, 2, 2)
+    network.add_module("1", nn.Identity())
+    for make in Pilot, Dropout, partial(Noise, kind="add"):
+        with pytest.raises(ValueError, match=f"^{re.escape(f'layers = {layers!r}: must be a list of names')}"):
+            make(network, layers, x)
 
 
 def test_arguments_of_the_baselines_too():
@@ -285,6 +298,8 @@ def test_arguments_of_the_baselines_too():
         Noise(network, network.layers, x, kind="foo")
     with pytest.raises(ValueError, match="variance = 0: must be a number above 0"):
         Noise(network, network.layers, x, kind="add", variance=0)
+    with pytest.raises(ValueError, match="stop_gradient = 1: must be True or False"):
+        Noise(network, network.layers, x, kind="add", stop_gradient=1)
     with pytest.raises(ValueError, match="degrees = 200"):
         DataAugmentation(network, mean=torch.zeros(1), deviation=torch.ones(1), degrees=200)
     with pytest.raises(ValueError, match="weight_decay = -1"):

@@ -316,3 +316,25 @@ def test_pilot_draws_one_mask_a_step_also_where_it_masks_nothing(monkeypatch):
     monkeypatch.setattr(pilot, "draw_mask", lambda x: drawn.append(1) or draw(x))
     assert torch.equal(pilot.loss(x, y).total, F.cross_entropy(pilot.network(x), y))
     assert len(drawn) == 1
+
+
+@pytest.mark.parametrize("samples", [0, 2])
+@pytest.mark.parametrize("which", MAKERS)
+def test_no_images_have_no_predictions(which, samples):
+    none = torch.zeros(0, 3, 8, 8) if "projected" in which else images(0)
+    assert MAKERS[which]().predict(none, samples).shape == (0, 4)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("kind", MASK_KINDS)
+def test_pilot_in_double_precision(kind, dense):
+    torch.manual_seed(0)
+    pilot = Pilot(net(), LAYERS, images(1), mask=kind, mask_rate=0.9, **SMALL).double()
+    pilot.mask_prior.dense = dense
+    x, y = images().double(), torch.arange(12) % 4
+    for _ in range(3):
+        pilot.loss(x, y).total.backward()
+    assert {p.grad.dtype for p in pilot.parameters() if p.grad is not None} == {torch.float64}
+    sampled = pilot.predict(x, samples=5)
+    torch.testing.assert_close(sampled.exp().sum(1), torch.ones(12, dtype=torch.float64))
+    assert not torch.allclose(sampled, pilot.predict(x).log_softmax(1))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pilotstudy.errors import InputError
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import summary
 from pilotstudy.metrics import registry, resampling, scores
@@ -143,10 +144,57 @@ def test_the_entries_fit_together():
         assert metric.is_resampled or not (metric.headline or metric.objective)
         assert metric.better != "neither" or not metric.objective
     assert registry.DEFAULT_OBJECTIVE in registry.objectives()
-    with pytest.raises(ValueError, match="there is a metric 'nll' already"):
+    with pytest.raises(InputError, match="there is a metric 'nll' already"):
         registry.register(METRICS["nll"])
-    with pytest.raises(ValueError, match="cannot be an objective"):
+    with pytest.raises(InputError, match="cannot be an objective"):
         Metric("odd", "neither", mean_of(lambda points: points.confidence), objective=True)
+
+
+@pytest.mark.parametrize("better", ["up", "Higher", "", None])
+def test_which_way_is_better_is_one_of_three(better):
+    with pytest.raises(InputError, match=r"metric 'odd': better = .*: it is one of higher, lower, neither"):
+        registry.metric("odd", better=better)(top2_error)
+    assert "odd" not in METRICS
+
+
+def test_bounds_are_in_order():
+    with pytest.raises(InputError, match="metric 'odd': bounds = "):
+        registry.metric("odd", better="lower", bounds=(1, 0))(top2_error)
+    assert "odd" not in METRICS
+
+
+ARRAYS = {
+    **{name: lambda points, name=name: getattr(points, name) for name in ("log_p", "labels", "p", "confidence")},
+    **{name: lambda points, name=name: getattr(points, name) for name in ("correct", "risk")},
+    "bins": lambda points: points.reliability.accuracy,
+    "bins of equal mass": lambda points: points.equal_mass_reliability.count,
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_no_metric_can_write_into_what_the_others_read(name):
+    logits, labels = predictions(20)
+    log_p = scores.log_probabilities(logits)
+    before = log_p.copy(), labels.copy()
+    points = Points(log_p, labels)
+    with pytest.raises(ValueError, match="read-only"):
+        ARRAYS[name](points)[0] = 1
+    assert np.array_equal(log_p, before[0])
+    assert np.array_equal(labels, before[1])
+    log_p[0] = 0  # whoever made the points has arrays of their own
+
+
+def test_a_metric_that_writes_is_told_so_in_a_line():
+    @registry.metric("greedy", better="lower")
+    def greedy(points):
+        points.p[:] = 1
+        return points.p[:, 0]
+
+    try:
+        with pytest.raises(InputError, match=r"metric 'greedy' cannot be computed: .*read-only; .*change a copy"):
+            registry.evaluate(*predictions(20))
+    finally:
+        del METRICS["greedy"]
 
 
 def test_the_intervals_of_brier_end_at_2(run):

@@ -10,10 +10,13 @@ import pytest
 
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.report import formats
 from pilotstudy.report.labels import row_label
+from pilotstudy.report.plain import claims_text
 from pilotstudy.report.table import build_table
+from pilotstudy.study.spec import Claim
 from pilotstudy.study.statements import Row
 from tests.support.made_run import made
 
@@ -30,6 +33,14 @@ def test_the_table_beside_the_papers(run):
     assert rows["batchnorm"]["ece_doubts"].startswith("ECE above 1 − accuracy")
     assert rows["dropout@tuned"]["nll_paper"] is None
     assert "0.052" in formats.as_text(table)
+
+
+def test_the_last_line_of_claims_counts_those_that_are_not_tested(run):
+    lacking = Claim(says="", holds="nll: vanilla < batchnorm", only=())
+    judged = judge_all(RunEvidence(run), [lacking, lacking])
+    assert sum(claim.verdict == "not tested" for claim in judged) == 2
+    assert " undecided, 2 not tested. Verdicts" in claims_text(judged, ())
+    assert "not tested." not in claims_text(judged[:-2], ())
 
 
 def test_every_form_has_every_row(run):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import shutil
+import sys
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 from pilotstudy import extensions
 from pilotstudy.arms import catalogue
 from pilotstudy.arms.catalogue import all_arms, arm_named
-from pilotstudy.networks.catalogue import NETWORKS, source_of_network
+from pilotstudy.networks.catalogue import NETWORKS, network_names, networks_of, source_of_network
 from pilotstudy.runs import keys
-from pilotstudy.runs.meaning import meaning_of
+from pilotstudy.runs.meaning import _needed, meaning_of
 from pilotstudy.storage import PACKAGE
 from pilotstudy.study.budget import fixed_trial, trial_with
 from tests.support.plans import make_study
@@ -27,6 +28,14 @@ def package(tmp_path) -> Path:
     copy = tmp_path / "pilotstudy"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "fashion"))
     return copy
+
+
+@pytest.fixture(autouse=True)
+def forgetting():
+    """What these files declare is no other test's."""
+    yield
+    for module in "key_nets", "key_acting":
+        extensions._forget(module)
 
 
 def module_of_arm(arm: str) -> str:
@@ -268,3 +277,145 @@ def test_modules_of_an_installed_package_are_followed(tmp_path, monkeypatch):
     before = meaning_of("keypackage", "make")
     blocks.write_text("def block(): return 2\n")
     assert meaning_of("keypackage", "make") != before
+
+
+NETS = """
+from functools import partial
+import pilotstudy
+from torch import nn
+from pilotstudy.arms.dropout import build_dropout
+from pilotstudy.networks.mlp import mlp
+def block(width): return nn.Linear(4, {inner})
+def make(shape, classes, *, width=1, block=None, blocks=()):
+    return nn.Sequential(nn.Flatten(), nn.Linear(4, width + {k}))
+net = {net}
+pilotstudy.network("key-net")(net)
+pilotstudy.arm("key-arm")(partial(build_dropout))
+"""
+LOADED = []  # kept, so that no function takes the place of another in memory
+
+
+def key_of_network(name="key_nets:net", *, net, k=1, inner=1):
+    extensions._forget("key_nets")
+    extensions.load("key_nets.py", NETS.format(net=net, k=k, inner=inner))
+    LOADED.append(sys.modules["key_nets"])
+    study = make_study()
+    choice = study.network.model_copy(update={"name": name})
+    return keys.key_of(fixed_trial(study.model_copy(update={"network": choice}), "vanilla", 0), "a")
+
+
+@pytest.mark.parametrize("name", ["key_nets:net", "key-net"])
+def test_a_network_that_is_a_partial_has_its_code_and_arguments_in_the_key(name):
+    of = partial(key_of_network, name)
+    assert of(net="partial(make, width=8)") == of(net="partial(make, width=8)")
+    assert of(net="partial(make, width=8)") != of(net="partial(make, width=9)")
+    assert of(net="partial(make, width=8)", k=1) != of(net="partial(make, width=8)", k=2)
+    for net in "partial(make, block=block)", "partial(partial(make, width=1), blocks=[block])":
+        assert of(net=net) == of(net=net)  # and not where in memory the function is
+        assert of(net=net, inner=1) != of(net=net, inner=2)
+    libraries = [of(net=f"partial(make, block=nn.{kind})") for kind in ("ReLU", "Tanh", "ReLU")]
+    assert libraries[0] != libraries[1]
+    assert libraries[0] == libraries[2]
+
+
+@pytest.mark.parametrize(
+    "net", ["lambda s, c: make(s, c, blocks=[n for n in range(3)])", "type('Net', (), {'__call__': make})()"]
+)
+def test_a_network_without_a_name_of_its_own_has_a_key(net):
+    assert key_of_network(net=net) == key_of_network(net=net)
+    assert key_of_network(net=net, k=1) != key_of_network(net=net, k=2)
+
+
+@pytest.mark.parametrize("net", ["partial(make, width=8)", "partial(mlp, hidden=(4,))"])
+def test_what_a_file_declares_is_its_own(net):
+    key_of_network(net=net)
+    assert networks_of("key_nets") == ["key-net"]
+    assert all_arms()["key-arm"].source == "key_nets"
+    assert keys.source_of_arm("key-arm") == ("pilotstudy.arms.dropout", "build_dropout")
+    extensions._forget("key_nets")
+    assert "key-net" not in network_names()
+    assert "key-arm" not in all_arms()
+
+
+ACTING = """
+import torch, pilotstudy
+from torch import nn
+CFG, PARTS = {"k": 1}, {}
+def keep(part):
+    PARTS["block"] = part
+    return part
+class Kept:
+    pass
+%s
+class Mine(pilotstudy.Regulariser):
+    def training_logits(self, x):
+        return PARTS["block"](x) * CFG["k"]
+%s
+"""
+
+
+def meaning_with(before="", after=""):
+    extensions.load("key_acting.py", ACTING % (before, after))
+    return meaning_of("key_acting", "Mine")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "_ = CFG.update(k=%d)",
+        "unused, CFG['k'] = 1, %d",
+        "for k in [%d]: CFG['k'] = k",
+        "alias = CFG; alias |= {'k': %d}",
+        "if True:\n    _ = list(map(CFG.update, [{'k': %d}]))",
+        "@keep\ndef block(x): return x * %d",
+        "@keep\nclass Block(nn.Module):\n    width = %d",
+        "_ = keep(%d)",
+        "unused = [keep(%d)]",
+        "torch.zeros(%d)",
+        "run = CFG\nrun.update(k=%d)",
+        "study = pilotstudy.Study\nstudy = CFG\nstudy.update(k=%d)",
+        "class Base:\n    def __init_subclass__(cls): keep(cls)\nclass Block(Base):\n    width = %d",
+    ],
+)
+def test_what_a_file_does_by_itself_counts(statement):
+    for place in "before", "after":
+        one, again, other = (meaning_with(**{place: statement % k}) for k in (1, 1, 2))
+        assert one == again
+        assert one != other
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UNUSED = %d",
+        "UNUSED = dict(k=%d)",
+        "SPACE = {'rate': pilotstudy.Range(0, %d)}",
+        "def unused(x): return CFG.update(k=%d)",
+        "@pilotstudy.metric('key_unused', better='lower')\ndef unused(points): return points.p[:, 0] * %d",
+        "print(CFG, %d)",
+    ],
+)
+def test_what_changes_nothing_does_not(statement):
+    assert meaning_with(after=statement % 1) == meaning_with(after=statement % 2) == meaning_with()
+
+
+def test_what_a_script_does_with_its_study_does_not_count():
+    declared = ACTING % ("", "")
+    lines = ["study = pilotstudy.Study.from_dict({'seeds': [0]})"]
+    lines += ["run = study.run('inline')", "print(run.table(['nll']), len(repr(run.claims())))"]
+    lines += ["frame = run.evaluations.to_pandas()", "if __name__ == '__main__':\n    frame.describe()"]
+    whole = _needed(declared, "Mine")
+    for number in range(len(lines) + 1):
+        assert _needed(declared + "\n".join(lines[:number]), "Mine") == whole
+    assert _needed(declared + "\nstudy = CFG\nstudy.update(k=2)", "Mine") != whole
+
+
+def test_names_that_are_imported_within_other_statements_are_followed():
+    def of(k):
+        extensions.load("key_help.py", f"def helped(x): return x * {k}")
+        trying = "try:\n    from key_help import helped\nexcept ImportError:\n    pass"
+        body = IN_CLASS.format(body="return helped(x)")
+        extensions.load("key_lab.py", f"import pilotstudy\n{trying}\n{body}")
+        return meaning_of("key_lab", "Mine")
+
+    assert of(1) != of(2)

@@ -33,6 +33,30 @@ def test_a_run_keeps_every_device_once_whatever_is_frozen_later(tmp_path):
     assert run.frozen().devices == ("CPU (2 cores)", "NVIDIA L4", "Tesla T4")
 
 
+def write_odd_seeds(run: Run) -> None:
+    frozen = json.loads(run.files.study.read_text())
+    frozen["study"]["seeds"] = []
+    run.files.study.write_text(json.dumps(frozen))
+
+
+@pytest.mark.parametrize(
+    ("damage", "state"),
+    [
+        (lambda run: run.files.study.write_text("{"), "damaged: study.json"),
+        (write_odd_seeds, "damaged: study.json"),
+        (lambda run: run.files.trials.write_bytes(b"PAR1"), "damaged: trials.parquet"),
+    ],
+)
+def test_one_damaged_run_hides_no_other(pilotstudy, tmp_path, damage, state):
+    for name in "first", "second":
+        made(tmp_path / name, points=20, most=1)
+    damage(Run(tmp_path / "first"))
+    code, out, err = pilotstudy("list", "--runs-dir", tmp_path, "--json")
+    assert (code, err) == (0, "")
+    assert [(row["run"], row["state"]) for row in json.loads(out)] == [("first", state), ("second", "stopped")]
+    assert state in pilotstudy("list", "--runs-dir", tmp_path)[1]
+
+
 def test_the_history_tells_what_was_known_each_time(tmp_path):
     maker = Maker(tmp_path / "run", reading.validate_study(content(), "made"), points=20)
     run = maker.make(2)

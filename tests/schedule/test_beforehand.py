@@ -1,6 +1,7 @@
 """What is looked at before the first trial, and whose code a reader executes."""
 
 import pytest
+import torch
 from torch import nn
 
 from pilotstudy import extensions
@@ -13,9 +14,12 @@ from pilotstudy.runs.trust import check_trusted, load_trusted, trust
 from pilotstudy.schedule.beforehand import check_metrics, check_models, check_same_recipe
 from pilotstudy.schedule.contract import check_arm, check_metric, check_network, images_and_labels, trainer
 from pilotstudy.schedule.halving import loss_of
+from pilotstudy.study.budget import fixed_trial
 from pilotstudy.study.reading import validate_study
 from pilotstudy.study.resources import Location
 from pilotstudy.study.spec import Search, Used
+from pilotstudy.trial.images import TrialImages
+from pilotstudy.trial.model import build_model
 from tests.support.plans import CONTENT
 
 
@@ -63,6 +67,15 @@ def test_the_same_name_with_another_recipe_is_refused(tmp_path, changes):
 def test_more_of_the_same_goes_into_the_same_run(tmp_path, changes):
     check_same_recipe(frozen(tmp_path), study(**changes))
     check_same_recipe(Run(tmp_path / "nothing there"), study(**changes))
+
+
+def test_rows_that_a_study_has_no_more_are_told(tmp_path, capsys):
+    run = frozen(tmp_path)
+    check_same_recipe(run, study())
+    assert capsys.readouterr().err == ""
+    check_same_recipe(run, study(arms={"vanilla": {}}))
+    told = "run 'run' has earlier rows that are not part of the study as it is now: pilot-a-aug; nothing is deleted\n"
+    assert capsys.readouterr().err == told
 
 
 class Odd(nn.Module):
@@ -196,6 +209,12 @@ def placed(points):
     return points.confidence.cumsum()
 
 
+@metric("greedy", better="lower")
+def greedy(points):
+    points.p[:] = 1
+    return points.p[:, 0]
+
+
 @network("random-start")
 def random_start(shape, classes):
     import random
@@ -231,6 +250,12 @@ def test_metrics_and_networks_that_break_a_rule_are_told_which(broken):
     assert [c.rule for c in check_metric(METRICS["placed"]) if c.says] == ["no matter the order"]
     assert "a number for each point" in [c.rule for c in check_metric(METRICS["one"]) if c.says]
     assert [c.rule for c in check_network("random-start") if c.says] == ["the same weights for a seed"]
+
+
+def test_what_breaks_several_rules_is_told_once(broken):
+    greedy = [checked.says for checked in check_metric(METRICS["greedy"])]
+    assert "read-only" in greedy[0]
+    assert greedy[1:] == ["the same"] * 2
 
 
 # ASHA
@@ -413,3 +438,47 @@ def test_a_network_without_hidden_layers_trains_with_arms_that_need_none():
             check_models(study(**small, arms={"dropout": {}}, claims=[]), images_and_labels())
     finally:
         extensions.load("training_only.py", "")
+
+
+OWN_LAYERS = """
+from torch import nn
+from pilotstudy import network
+
+
+class Own(nn.Module):
+    def __init__(self, layers, classes):
+        super().__init__()
+        self.first, self.second = nn.LazyLinear(8), nn.Linear(8, classes)
+        self.layers = layers
+
+    def forward(self, x):
+        return self.second(self.first(x.flatten(1)).relu())
+
+
+for name, layers in {"modules": nn.ModuleList([nn.Linear(1, 1)]), "number": 2, "text": "first", "numbers": [8]}.items():
+    network(f"own-{name}")(lambda shape, classes, layers=layers: Own(layers, classes))
+"""
+
+
+@pytest.mark.parametrize("kind", ["modules", "number", "text", "numbers"])
+def test_an_attribute_layers_that_holds_no_names_is_the_networks_own(kind):
+    extensions.load("own_layers.py", OWN_LAYERS)
+    changes = {"network": f"own-{kind}", "data": {"name": "fashion", "validation": 32}, "claims": []}
+    small = study(**changes, arms={"dropout": {}, "pilot-a-aug": {"dgm_width": 8, "z": 2}})
+    data, cpu = images_and_labels(), torch.device("cpu")
+    try:
+        check_models(small, data)
+        described = TrialImages(small.data, data, cpu).described
+        built = build_model(fixed_trial(small, "dropout", 0), data.shape, len(data.classes), described, cpu)
+        assert built.activations.layers == ["first"]
+    finally:
+        extensions.load("own_layers.py", "")
+
+
+@pytest.mark.parametrize("arm", ["vanilla", "l2", "dropout"])
+@pytest.mark.parametrize("network", ["mlp-512", "resnet-20"])
+@pytest.mark.parametrize(("layers", "why"), [(["layer0"], "no layer 'layer0'"), (["logits"], "network's output")])
+def test_layers_that_a_network_does_not_have_are_refused_for_every_arm(arm, network, layers, why):
+    changes = {"network": {"name": network, "layers": layers}, "data": {"name": "fashion", "validation": 32}}
+    with pytest.raises(InputError, match=why):
+        check_models(study(**changes, arms={arm: {}}, claims=[]), images_and_labels())

@@ -13,13 +13,15 @@ from pilotstudy.runs import schemas
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results
-from pilotstudy.schedule import inline
+from pilotstudy.schedule import conduct, inline
 from pilotstudy.schedule.director import Director
 from pilotstudy.schedule.halving import Halving
 from pilotstudy.schedule.inline import inline_engine
 from pilotstudy.study.reading import validate_study
 from pilotstudy.study.resources import Limits
 from pilotstudy.trial.lifecycle import LiveTrial
+from tests.support.command_line import refused
+from tests.support.made_run import Maker, content
 from tests.support.pictures import image_folder
 from tests.support.plans import CONTENT, make_study, outcome
 from tests.support.waiting import LONG, wait_for
@@ -95,6 +97,27 @@ def test_the_command_needs_no_ray(pilotstudy, tmp_path, monkeypatch):
     assert code == 0, err
     assert {row["arm"] for row in json.loads(out)["results"]} == {"vanilla", "pilot-a-aug", "dropout"}
     assert pilotstudy("resume", "quickstart", "--inline", "--runs-dir", tmp_path)[0] == 0
+
+
+def test_only_what_an_earlier_start_had_was_there_already(pilotstudy, tmp_path):
+    """The first point of a search is a trial of the arms, which is no repetition."""
+    words = ("run", "quickstart", *SMALL, *FEW, "--runs-dir", tmp_path)
+    assert "there already" not in pilotstudy(*words)[2]
+    assert "7 of 7 trials were there already" in pilotstudy(*words)[2]
+    assert "7 of 10 trials were there already" in pilotstudy(*words, "--seeds", 2)[2]
+
+
+def test_a_study_of_which_all_trials_diverge_has_the_exit_code_of_that(pilotstudy, tmp_path):
+    words = ("run", "quickstart", *SMALL, "--runs-dir", tmp_path, "-q", "--set", "training.learning_rate=1e30")
+    refused(pilotstudy(*words, "--trials", 0), 4, "3 of 3 trials diverged", "lower the learning rate")
+    refused(pilotstudy("resume", "quickstart", "--inline", "--runs-dir", tmp_path, "-q"), 4, "3 of 3 trials diverged")
+
+
+def test_some_that_diverge_are_counted(tmp_path, capsys):
+    maker = Maker(tmp_path / "run", validate_study(content(search=None), "made"), points=20)
+    maker.make(2, "diverged")
+    conduct._check(maker.director, maker.make())
+    assert capsys.readouterr().err == "2 of 12 trials diverged: their losses were not finite\n"
 
 
 def test_what_does_not_fit_is_refused(pilotstudy, tmp_path):

@@ -95,6 +95,32 @@ holds = "nll: l2 < vanila"
         ("epochs = 3", "epochs = 3\ndropout = {}", "line 8: unknown key 'training.dropout': it belongs in [arms]"),
         ("epochs = 3", "epochs = 3\nseeds = [1]", "line 8: unknown key 'training.seeds': it belongs above the first"),
         ("epochs = 3", "epochs = 3\nschedule = { warmup = 9 }", "line 6: training: schedule.warmup = 9 must be less"),
+        (
+            "epochs = 3",
+            "epochs = 3\noptimiser = { name = 'adadelta', rho = 1.5 }",
+            "line 8: training.optimiser: adadelta.rho must be at most 1",
+        ),
+        (
+            "[training]\nepochs = 3\n[arms]",
+            "[training]\nepochs = 3\noptimiser = 'rprop'\n[arms]\nl2 = {}",
+            "line 10: arms.l2: weight_decay = 4e-06: rprop has no weight decay",
+        ),
+        (
+            "[training]",
+            "[search]\narms = ['l2']\n[training]\noptimiser = 'rprop'",
+            "line 7: search.arms: weight_decay = 4e-06: rprop has no weight decay",
+        ),
+        ("vanilla = {}", "noise = { method = 'l2' }", "line 9: arms.'noise' has the name of a group of arms"),
+        (
+            "vanilla = {}",
+            "a = { method = 'l2', label = 'X' }\nb = { method = 'dropout', label = 'X' }",
+            "line 10: arms.b.label = 'X': it is the label of a, too",
+        ),
+        (
+            "vanilla = {}",
+            "vanilla = {}\nb = { method = 'l2', label = 'Vanilla' }",
+            "line 10: arms.b.label = 'Vanilla': it is the label of vanilla, too",
+        ),
         ("vanilla = {}", "vanilla = 3", "line 9: arms.vanilla = 3: expected a table"),
         (
             "vanilla = {}",

@@ -3,7 +3,7 @@
 import pytest
 
 from pilotstudy.study import reading, spec
-from pilotstudy.study.budget import planned_rows
+from pilotstudy.study.budget import claims_without_rows, planned_rows
 from pilotstudy.study.statements import Group, Row
 from tests.support.made_run import content
 
@@ -48,3 +48,38 @@ def test_the_rows_that_a_study_will_have():
     assert set(map(str, planned_rows(study(search={"arms": ["l2"], "trials": 0})))) == fixed
     one = planned_rows(study(arms={"vanilla": {}, "pilot-a-aug": {}}, search=None))
     assert set(map(str, one)) == {"vanilla", "pilot-a-aug", "pilot-a-aug@mc"}  # nothing to make an ensemble of
+
+
+@pytest.mark.parametrize(
+    ("claim", "lacks"),
+    [
+        ("nll: l2 < vanilla", False),
+        ("nll: l2@seeds < pilot-a-aug@mc", False),
+        ("nll: l2@tuned < vanilla", False),
+        ("nll: pilot-a-aug < baselines", False),
+        ("nll: vanilla > ensemble", False),
+        ("nll: l2 < dropout", True),
+        ("nll: l2 < dropout@seeds", True),
+        ("nll: vanilla@tuned < l2", True),
+        ("nll: pilot-a-aug < noise", True),
+        ("nll: l2@tuned < others@tuned", True),
+    ],
+)
+def test_claims_about_rows_that_a_study_has_not(claim, lacks):
+    for trials in 0, 8:  # which --trials may change
+        claimed = study(claims=[{"says": "", "holds": claim}], search={"arms": ["l2"], "trials": trials})
+        assert [each.holds for each in claims_without_rows(claimed)] == [claim] * lacks
+
+
+def test_they_are_told_when_the_study_is_read(tmp_path, capsys):
+    text = """
+        data = { name = "fashion", validation = 1000 }
+        network = "mlp-512"
+        training = { epochs = 1 }
+        arms = { vanilla = {}, dropout = {} }
+        claims = [{ says = "", holds = "nll: dropout < vanilla" }, { says = "", holds = "nll: l2 < vanilla" }]
+    """
+    (tmp_path / "mine.toml").write_text(text)
+    assert len(reading.read_study(str(tmp_path / "mine.toml")).claims) == 2
+    told = "it has no rows for 1 of its claims, so they stay untested: `nll: l2 < vanilla`\n"
+    assert capsys.readouterr().err.endswith(told)

@@ -1,6 +1,7 @@
 """Networks, arms and metrics that a study brings along, rows of one method, and what a search may choose."""
 
 import math
+import subprocess
 import sys
 
 import pytest
@@ -211,7 +212,9 @@ def test_a_space_is_the_arms_own_with_what_the_file_says():
     ("space", "says"),
     [
         ({"training.learning_rat": [0.1]}, "did you mean 'training.learning_rate'"),
-        ({"training.epochs": [3]}, "unknown name 'training.epochs'"),
+        ({"training.epochs": [3]}, "unknown name 'training.epochs': known are"),
+        ({"ligth": {"rate": [0.1]}}, "search.space.ligth: search.arms has no 'ligth': did you mean 'light'"),
+        ({"l2": {"weight_decay": [0.1]}}, "search.space.l2: search.arms has no 'l2': known are"),
         ({"rat": {"low": 0, "high": 1}}, "did you mean 'rate'"),
         ({"light": {"mask_rate": [0.1]}}, "unknown name 'mask_rate'|light has no setting 'mask_rate'"),
         ({"rate": {"low": 0.5, "high": 1.5}}, "light cannot have 1.5"),
@@ -241,6 +244,10 @@ def test_a_wrong_space_is_refused(space, says):
             "from pilotstudy.arms.catalogue import arm\n@arm('Bad name')\ndef f(*a): ...",
             "a name has lower-case letters",
         ),
+        ("import pilotstudy\n@pilotstudy.arm\nclass A(pilotstudy.Regulariser): ...", r'write @pilotstudy.arm\("NAME"'),
+        ("import pilotstudy\n@pilotstudy.network\ndef net(shape, classes): ...", r'write @pilotstudy.network\("NAME"'),
+        ("import pilotstudy\n@pilotstudy.metric\ndef mine(points): ...", r'write @pilotstudy.metric\("NAME"'),
+        ("import pilotstudy\npilotstudy.arm(3)", "with a name, which is a text"),
     ],
 )
 def test_a_file_that_fails_is_told_with_its_line(tmp_path, text, says):
@@ -249,6 +256,12 @@ def test_a_file_that_fails_is_told_with_its_line(tmp_path, text, says):
     with pytest.raises(InputError, match=says):
         read_study(str(tmp_path / "mine.toml"))
     assert "other_lab" not in sys.modules
+
+
+def test_our_arms_have_their_names_before_a_users_file_is_read():
+    declaring = "import pilotstudy\n@pilotstudy.arm('dropout')\nclass Mine(pilotstudy.Regulariser): ..."
+    process = subprocess.run([sys.executable, "-c", declaring], capture_output=True, text=True, check=False)
+    assert "there is an arm 'dropout' already, of pilotstudy.arms.dropout: choose another name" in process.stderr
 
 
 @pytest.mark.parametrize("name", ["torch.py", "json.py", "lab.txt", "my lab.py", "missing.py"])

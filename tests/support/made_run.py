@@ -27,6 +27,7 @@ from pilotstudy.schedule.director import Director
 from pilotstudy.schedule.item import Item
 from pilotstudy.storage import write
 from pilotstudy.study import reading, spec
+from pilotstudy.study.looks import Looks
 from pilotstudy.study.resources import Location
 
 FINGERPRINT = "ab" * 32
@@ -52,18 +53,30 @@ def content(**changes: Any) -> dict[str, Any]:
 
 class Maker:
     def __init__(
-        self, folder: Path, study: spec.Study, *, points: int = 300, classes: tuple[str, ...] = (), skill=None
+        self,
+        folder: Path,
+        study: spec.Study,
+        *,
+        points: int = 300,
+        classes: tuple[str, ...] = (),
+        skill=None,
+        looks: Looks | None = None,
     ):
         self.run = Run(folder)
         self.run.files.folder.mkdir(parents=True)
         self.study, self.points = study, points
         self.classes = classes or tuple("0123456789")
         self.skill = SKILL if skill is None else skill
-        self.director = Director(study, self.run, FINGERPRINT)
+        self.director = Director(study, self.run, FINGERPRINT, looks)
         random = np.random.default_rng(0)
         self.labels = random.integers(0, len(self.classes), points)
         self.difficulty = random.normal(size=(points, len(self.classes)))
-        self.run.freeze(study, Location(), FINGERPRINT)
+        self.run.freeze(study, Location(), FINGERPRINT, looks)
+
+    def look_again(self, looks: Looks) -> None:
+        """Plans the next look, as a run does."""
+        self.run.keep_looks(looks)
+        self.director = Director(self.study, self.run, FINGERPRINT, looks)
 
     def make(self, most: int = 1_000_000, status: str = "finished", *, keep: bool = True) -> Run:
         """Ends at most `most` trials with this status. `keep`: with their predictions."""

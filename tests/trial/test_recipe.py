@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotstudy.arms.arm import Inputs
+from pilotstudy.errors import InputError
 from pilotstudy.study.recipe import OPTIMISERS, Average, Schedule, Training
 from pilotstudy.trial import checkpoint
 from pilotstudy.trial.augmenting import Augmenting, flipped_and_cropped
@@ -19,7 +20,7 @@ from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.lifecycle import LiveTrial
 from pilotstudy.trial.optimising import CLASSES, why_not_captured
 from pilotstudy.trial.rates import factor_at
-from pilotstudy.trial.trainer import Trainer
+from pilotstudy.trial.trainer import Best, Trainer
 from tests.support.squares import make_trial
 
 CPU = torch.device("cpu")
@@ -100,6 +101,27 @@ def test_optimisers_and_their_options_are_torchs(name, squares):
     assert math.isfinite(trainer.train_epoch()["train_loss"])
 
 
+NUMBERS = st.floats(0, 3) | st.sampled_from([0.0, 1.0, 0, 1, 2])
+
+
+@given(st.data())
+def test_options_that_torch_refuses_are_refused_when_a_recipe_is_read(data):
+    name = data.draw(st.sampled_from(sorted(OPTIMISERS)))
+    values = {bool: st.booleans(), float: NUMBERS, tuple: st.tuples(NUMBERS, NUMBERS)}
+    of_options = {option: values[type(default)] for option, default in OPTIMISERS[name].items()}
+    options = data.draw(st.fixed_dictionaries({}, optional=of_options))
+    try:
+        CLASSES[name]([torch.nn.Parameter(torch.zeros(2))], lr=0.1, **(DEFAULTS.get(name, {}) | options))
+    except ValueError:
+        with pytest.raises(ValueError, match=name):
+            Training.model_validate({"epochs": 1, "optimiser": {"name": name, **options}})
+    else:
+        Training.model_validate({"epochs": 1, "optimiser": {"name": name, **options}})
+
+
+DEFAULTS = {"sgd": {"momentum": 0.9}}  # of ours that are not torch's
+
+
 def by_hand(trial, data, make, schedule_to=None):
     """The same training, written out with torch alone."""
     trainer = Trainer(trial, data, CPU, 1)
@@ -171,6 +193,14 @@ def test_the_recipes_decay_adds_to_that_of_l2(squares):
     groups = Trainer(trial, squares, CPU, 1).optimiser.param_groups
     decays = {p.ndim > 1: group["weight_decay"] for group in groups for p in group["params"]}
     assert decays == {True: 0.75, False: 0.0}
+
+
+def test_a_decay_that_the_optimiser_does_not_have_is_refused(squares):
+    trial = with_recipe("l2", optimiser="rprop")
+    with pytest.raises(InputError, match=r"training\.optimiser: rprop has no weight decay"):
+        Trainer(trial, squares, CPU, 1)
+    without = trial.model_copy(update={"settings": {"weight_decay": 0.0}})
+    assert Trainer(without, squares, CPU, 1).optimiser.param_groups[0]["lr"] == 1e-3
 
 
 def test_what_can_be_captured():
@@ -302,6 +332,17 @@ def test_patience_ends_training(squares):
         assert live.trainer.epoch < 50
         assert live.trainer.epoch == live.trainer.best.epoch + 2
         assert live.finish().epochs == live.trainer.epoch
+
+
+@pytest.mark.parametrize("start", [0.0, 0.29, 0.5, 0.75])
+def test_with_swa_patience_counts_from_its_start(start, squares):
+    trial = with_recipe(epochs=100, patience=1, average={"name": "swa", "start": start})
+    live = LiveTrial(trial, squares, where=CPU, threads=1)
+    live.trainer.best = Best(1, 0.0)  # nothing is better
+    while not live.ended:
+        live.advance()
+    first = next(epoch for epoch in range(1, 101) if epoch / 100 > start)
+    assert (live.trainer.epoch, live.trainer.averaging.count) == (max(first, 2), max(first, 2) - first + 1)
 
 
 RECIPES = [
