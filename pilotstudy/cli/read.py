@@ -10,6 +10,7 @@ import typer
 from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir
 
 if TYPE_CHECKING:
+    from pilotstudy.metrics.recalibration import Recalibration
     from pilotstudy.runs.folder import Run
 
 app = typer.Typer()
@@ -59,8 +60,21 @@ def results(
 At = Annotated[
     Literal["last", "best"], typer.Option(help="Which epoch: the last, or that with the lowest validation NLL.")
 ]
-Scaled = Annotated[bool, typer.Option("--scaled", help="After temperature scaling fitted on validation.")]
+RecalibrationName = Literal["temperature", "vector", "matrix", "platt"]
+Recalibrate = Annotated[
+    RecalibrationName | None,
+    typer.Option(help="After recalibration fitted on validation; all but temperature may change the accuracy."),
+]
+Scaled = Annotated[bool, typer.Option("--scaled", help="Short for --recalibrate temperature.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Default: accuracy, nll and ece.")]
+
+
+def chosen_recalibration(recalibrate: RecalibrationName | None, scaled: bool) -> "Recalibration":
+    from pilotstudy.errors import InputError
+
+    if scaled and recalibrate not in (None, "temperature"):
+        raise InputError(f"--scaled is short for --recalibrate temperature, not {recalibrate}: give one of them")
+    return recalibrate or ("temperature" if scaled else "none")
 
 
 def chosen_metrics(given: list[str] | None) -> list[str]:
@@ -80,6 +94,7 @@ def table(
     form: Annotated[Literal["text", "markdown", "latex", "csv", "json", "html"], typer.Option("--format")] = "text",
     metric: Metrics = None,
     at: At = "last",
+    recalibrate: Recalibrate = None,
     scaled: Scaled = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
@@ -90,9 +105,9 @@ def table(
     from pilotstudy.report.table import build_table
     from pilotstudy.runs.folder import Run
 
-    metrics = chosen_metrics(metric)
+    metrics, recalibration = chosen_metrics(metric), chosen_recalibration(recalibrate, scaled)
     evidence = RunEvidence(Run.find(run, runs_dir))
-    built = build_table(evidence, like_paper=bool(like), metrics=metrics, at=at, scaled=scaled)
+    built = build_table(evidence, like_paper=bool(like), metrics=metrics, at=at, recalibration=recalibration)
     print(FORMATS["json" if as_json else form](built))
 
 
@@ -135,6 +150,7 @@ def compare(
     ] = None,
     metric: Metrics = None,
     at: At = "last",
+    recalibrate: Recalibrate = None,
     scaled: Scaled = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
@@ -146,26 +162,34 @@ def compare(
     from pilotstudy.runs.folder import Run
     from pilotstudy.study.statements import Row
 
-    metrics = chosen_metrics(metric)
+    metrics, recalibration = chosen_metrics(metric), chosen_recalibration(recalibrate, scaled)
     evidence = [RunEvidence(Run.find(run, runs_dir)) for run in runs]
     if len(evidence) == 1:
         row = Row.parse(against, evidence[0].known) if against else reference_row(evidence[0])
-        within = compare_rows(evidence[0], row, metrics, at=at, scaled=scaled)
+        within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration)
         records = [comparison.record() for comparison in within]
     else:
-        records = [c.record() for c in compare_runs(evidence, metrics, at=at, scaled=scaled)]
+        records = [c.record() for c in compare_runs(evidence, metrics, at=at, recalibration=recalibration)]
     print(json.dumps(records) if as_json else plain.table(records))
 
 
 @app.command()
-def ensembles(run: RunArgument, at: At = "last", runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+def ensembles(
+    run: RunArgument,
+    at: At = "last",
+    recalibrate: Annotated[RecalibrationName, typer.Option(help="What is shown beside ensembles as they are.")] = (
+        "temperature"
+    ),
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
     """Ensembles from the stored predictions: the paper's, of all baselines, and of the seeds of every arm."""
     from pilotstudy.evidence.ensembles import ensemble_figures
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.report.plain import ensembles_text
     from pilotstudy.runs.folder import Run
 
-    rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at)
+    rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at, recalibrate)
     print(json.dumps([row.record() for row in rows]) if as_json else ensembles_text(rows))
 
 

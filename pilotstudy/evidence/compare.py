@@ -8,6 +8,7 @@ from pilotstudy.evidence.figures import Figures, contrast
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.resampling import Sample
 from pilotstudy.runs.records import At
@@ -90,10 +91,17 @@ class RunComparison:
 
 
 def compare_rows(
-    evidence: RunEvidence, against: Row, metrics: Sequence[str], *, at: At = "last", scaled: bool = False
+    evidence: RunEvidence,
+    against: Row,
+    metrics: Sequence[str],
+    *,
+    at: At = "last",
+    recalibration: Recalibration = "none",
 ) -> list[RowComparison]:
     """Every row against one, for each metric; p-values corrected (Holm) within the metric."""
-    figures = evidence.figures(metrics, at, scaled=scaled, deep=against.mode == "seeds")
+    if lacking := evidence.lacks_metrics(metrics):
+        raise InputError(lacking)
+    figures = evidence.figures(metrics, at, recalibration, deep=against.mode == "seeds")
     if against not in figures.rows:
         names = [str(row) for row in figures.rows]
         raise InputError(f"run {evidence.run.name!r} has no row {str(against)!r}: {nearest(str(against), names)}")
@@ -116,14 +124,17 @@ def reference_row(evidence: RunEvidence) -> Row:
 
 
 def compare_runs(
-    runs: Sequence[RunEvidence], metrics: Sequence[str], *, at: At = "last", scaled: bool = False
+    runs: Sequence[RunEvidence], metrics: Sequence[str], *, at: At = "last", recalibration: Recalibration = "none"
 ) -> list[RunComparison]:
     """The rows that all runs have, each run against the first. Test points are paired where they are the same, seeds
     where everything but the code is.
     """
     first, *others = runs
-    fingerprints = [evidence.at(at, scaled=scaled).fingerprint for evidence in runs]
-    figures = [evidence.figures(metrics, at, scaled=scaled) for evidence in runs]
+    for evidence in runs:
+        if lacking := evidence.lacks_metrics(metrics):
+            raise InputError(lacking)
+    fingerprints = [evidence.at(at, recalibration).fingerprint for evidence in runs]
+    figures = [evidence.figures(metrics, at, recalibration) for evidence in runs]
     common = [row for row in figures[0].rows if all(row in others.rows for others in figures[1:])]
     if not common:
         raise InputError(f"{', '.join(evidence.run.name for evidence in runs)} have no row in common")

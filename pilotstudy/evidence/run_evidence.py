@@ -10,8 +10,10 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence.figures import Figures
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
 from pilotstudy.evidence.reservations import looks
+from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
 from pilotstudy.metrics.registry import METRICS, evaluate, headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
+from pilotstudy.runs.evaluating import fitted
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import At, Evaluation, Status, TrialRow
 from pilotstudy.runs.results import Results
@@ -29,15 +31,15 @@ KEPT = 2  # sets of predictions, which may be large
 class RunEvidence:
     """A run's predictions and figures. Files are read once, and figures computed once, when they are asked for.
 
-    `at`: the last epoch, or that with the lowest validation NLL. `scaled`: after temperature scaling fitted on
-    validation. `deep`: with the ensembles of every arm's seeds. `look`: what was there at that planned look.
+    `at`: the last epoch, or that with the lowest validation NLL. `recalibration`: fitted on validation. `deep`: with
+    the ensembles of every arm's seeds. `look`: what was there at that planned look.
     """
 
     def __init__(self, run: Run, look: Look | None = None):
         self.run, self.look = run, look
         load_trusted(run)
-        self._predictions: dict[tuple[At, bool, bool], TestPredictions] = {}
-        self._figures: dict[tuple[tuple[str, ...], At, bool, bool, int], Figures] = {}
+        self._predictions: dict[tuple[At, Recalibration, bool], TestPredictions] = {}
+        self._figures: dict[tuple[tuple[str, ...], At, Recalibration, bool, int], Figures] = {}
 
     @cached_property
     def study(self) -> Study:
@@ -117,30 +119,47 @@ class RunEvidence:
                     by_row.setdefault(Row(trial.arm, mode, trial.phase, declared), set()).add(trial.seed)
         return by_row
 
-    def lacks(self, at: At = "last", *, scaled: bool = False) -> str:
+    def lacks(self, at: At = "last", recalibration: Recalibration = "none") -> str:
         """Why there are no such figures, though trials have finished: what was imported may have less; else empty."""
         if not all(any(epoch == at for epoch, _ in trial.predictions) for trial in self.trials):
             return f"run {self.run.name!r} has no predictions of the {at} epoch: those it has were imported as the last"
-        if scaled and not all(trial.row.has_validation for trial in self.trials):
+        if recalibration != "none" and not self.has_validation:
             return (
-                f"run {self.run.name!r} has no validation predictions to fit a temperature on: leave out --scaled, or "
-                "import them too"
+                f"run {self.run.name!r} has no validation predictions to fit {IN_WORDS[recalibration]} on: leave it "
+                "out, or import them too"
             )
         return ""
 
-    def at(self, at: At = "last", *, scaled: bool = False, deep: bool = False) -> TestPredictions:
+    def lacks_metrics(self, names: Iterable[str]) -> str:
+        """Why there is no figure of some of these metrics; else empty."""
+        needing = [name for name in names if METRICS[name].needs_validation]
+        if not needing or self.has_validation:
+            return ""
+        return f"run {self.run.name!r} has no validation predictions, which {', '.join(needing)} would be fitted on"
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether every finished trial kept predictions of validation images, which what is imported may lack."""
+        return all(row.has_validation for row in self.finished)
+
+    def at(self, at: At = "last", recalibration: Recalibration = "none", *, deep: bool = False) -> TestPredictions:
         """The predictions of all rows."""
         if not self.trials:
             raise InputError(f"run {self.run.name!r} has no finished trial to look at yet")
-        if lacking := self.lacks(at, scaled=scaled):
+        if lacking := self.lacks(at, recalibration):
             raise InputError(lacking)
-        key = at, scaled, deep
+        key = at, recalibration, deep
         if key not in self._predictions:
             while len(self._predictions) >= KEPT:
                 self._predictions.pop(next(iter(self._predictions)))
             fingerprint = self.run.frozen().fingerprint
             self._predictions[key] = gather(
-                self.trials, at, scaled=scaled, deep=deep, fingerprint=fingerprint, diverged=self.diverged
+                self.trials,
+                at,
+                recalibration=recalibration,
+                deep=deep,
+                fingerprint=fingerprint,
+                diverged=self.diverged,
             )
         return self._predictions[key]
 
@@ -148,16 +167,16 @@ class RunEvidence:
         self,
         metrics: Sequence[str] | None = None,
         at: At = "last",
+        recalibration: Recalibration = "none",
         *,
-        scaled: bool = False,
         deep: bool = False,
         resamples: int = RESAMPLES,
     ) -> Figures:
         """Figures of all rows; without `metrics`, those of the paper's tables."""
         names = tuple(metrics or headline_metrics())
-        key = names, at, scaled, deep, resamples
+        key = names, at, recalibration, deep, resamples
         if key not in self._figures:
-            predictions = self.at(at, scaled=scaled, deep=deep)
+            predictions = self.at(at, recalibration, deep=deep)
             times = 1 / self.look.share if self.look else looks(self.run)
             self._figures[key] = Figures(predictions, names, resamples, looks=times)
         return self._figures[key]
@@ -165,19 +184,21 @@ class RunEvidence:
     def test_evaluations(self) -> Iterator[tuple[TrialRow, Evaluation]]:
         """What the finished trials evaluated on the test images, without scaling.
 
-        A metric that was not known when they ran is computed from their predictions.
+        A metric that was not known when they ran is computed from their predictions, as far as they go.
         """
         for row in self.finished:
             for evaluation in row.evaluations:
                 if evaluation.split == "test" and not evaluation.scaled:
-                    complete = METRICS.keys() <= evaluation.figures.keys()
+                    absent = (METRICS[name] for name in METRICS.keys() - evaluation.figures.keys())
+                    complete = all(metric.needs_validation and not row.has_validation for metric in absent)
                     yield row, evaluation if complete else self._completed(row, evaluation)
 
     def _completed(self, row: TrialRow, evaluation: Evaluation) -> Evaluation:
         trial = next(trial for trial in self.trials if trial.row.key == row.key)
-        test = trial.predictions[evaluation.at, evaluation.mode].test
-        computed = evaluate(test.logits, test.labels)
-        return replace(evaluation, figures={name: evaluation.figures.get(name, computed[name]) for name in METRICS})
+        validation, test = trial.predictions[evaluation.at, evaluation.mode]
+        best = trial.temperature(evaluation.at, evaluation.mode) if row.has_validation else None
+        computed = evaluate(test.logits, test.labels, fitted=fitted(validation, evaluation.temperature, best))
+        return replace(evaluation, figures={**computed, **evaluation.figures})
 
 
 def planned_order(study: Study, rows: Iterable[TrialRow]) -> list[TrialRow]:

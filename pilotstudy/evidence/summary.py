@@ -31,7 +31,7 @@ class SummaryRow:
     phase: str
     at: str
     seeds: int
-    figures: Mapping[str, Spread]  # by metric
+    figures: Mapping[str, Spread]  # by metric; without those that a network's predictions cannot tell
 
     def record(self) -> dict[str, object]:
         """For files: a column for each mean, and one for each deviation."""
@@ -42,8 +42,9 @@ class SummaryRow:
             "at": self.at,
             "seeds": self.seeds,
         }
-        for name, spread in self.figures.items():
-            columns |= {name: spread.mean, f"{name}_sd": spread.deviation}
+        for name in METRICS:
+            spread = self.figures.get(name)
+            columns |= {name: spread.mean if spread else None, f"{name}_sd": spread.deviation if spread else None}
         return columns
 
 
@@ -54,8 +55,9 @@ def summary(evidence: RunEvidence) -> list[SummaryRow]:
         group = row.arm, evaluation.mode, row.phase, evaluation.at
         groups.setdefault(group, []).append(evaluation.figures)
     return [
-        SummaryRow(*group, len(by_seed), {name: Spread.of([figures[name] for figures in by_seed]) for name in METRICS})
+        SummaryRow(*group, len(by_seed), {name: Spread.of([figures[name] for figures in by_seed]) for name in known})
         for group, by_seed in groups.items()
+        for known in [[name for name in METRICS if all(name in figures for figures in by_seed)]]
     ]
 
 

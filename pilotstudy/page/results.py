@@ -5,12 +5,15 @@ from typing import TypedDict, get_args
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import by_prominence
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.formats import line_record, published
 from pilotstudy.report.labels import row_label
 from pilotstudy.report.table import Line, build_table
 from pilotstudy.runs.records import At
+
+SHOWN: tuple[Recalibration, ...] = ("none", "temperature")  # each epoch has a table of either
 
 
 class TableSection(TypedDict):
@@ -52,11 +55,11 @@ def table_section(evidence: RunEvidence) -> TableSection:
     variants: dict[str, list[dict[str, object]]] = {}
     notes: list[str] = []
     for at in get_args(At):
-        for scaled in False, True:
-            name = f"{at}-scaled" if scaled else at
+        for recalibration in SHOWN:
+            name = at if recalibration == "none" else f"{at}-scaled"
             variants[name] = []
-            if evidence.trials and not evidence.lacks(at, scaled=scaled):
-                table = build_table(evidence, like_paper=like_paper, at=at, scaled=scaled)
+            if evidence.trials and not evidence.lacks(at, recalibration):
+                table = build_table(evidence, like_paper=like_paper, at=at, recalibration=recalibration)
                 variants[name] = [page_line(line, like_paper=like_paper) for line in table.lines]
                 notes = notes or list(table.notes)
     return {"variants": variants, "paper": like_paper, "notes": notes}

@@ -187,7 +187,7 @@ def ensembles_text(rows: Sequence[EnsembleRow]) -> str:
 
 def ensembles_lines(rows: Sequence[EnsembleRow]) -> list[dict[str, object]]:
     """The most important figures."""
-    names = ("row", "scaled", "seeds", *most_important(), "members")
+    names = ("row", "recalibration", "seeds", *most_important(), "members")
     return [{name: record[name] for name in names} for record in (row.record() for row in rows)]
 
 

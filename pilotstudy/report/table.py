@@ -10,6 +10,7 @@ from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
 from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.report.labels import row_label
@@ -54,7 +55,7 @@ def build_table(
     like_paper: bool = False,
     metrics: Sequence[str] | None = None,
     at: At = "last",
-    scaled: bool = False,
+    recalibration: Recalibration = "none",
     resamples: int = RESAMPLES,
 ) -> Table:
     """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours."""
@@ -65,8 +66,8 @@ def build_table(
         places = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.printed_figures())
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(places)}")
     names = tuple(metrics or headline_metrics())
-    predictions = evidence.at(at, scaled=scaled)
-    figures = evidence.figures(names, at, scaled=scaled, resamples=resamples)
+    predictions = evidence.at(at, recalibration)
+    figures = evidence.figures(names, at, recalibration, resamples=resamples)
     rows = [Row(*row) for row in printed] if like_paper else []
     here = [*figures.rows, *(row for row in evidence.diverged if row not in figures.rows)]
     rows += [row for row in table_order(here) if row not in rows]  # what the paper does not print comes after
@@ -75,7 +76,7 @@ def build_table(
     def cell(name: str, row: Row) -> Cell:
         has_published = like_paper and row.phase == "arms"
         return Cell(
-            ours=figures.figure(name, row) if row in figures.rows else None,
+            ours=figures.figure(name, row) if figures.has(name, row) else None,
             mark=best[name].mark(row),
             floor=predictions.floor(name, row),
             published=paper.printed_figure(*place, row.arm, row.mode, name) if has_published else None,
@@ -92,12 +93,13 @@ def build_table(
     ]
     title = (
         f"{study.title}: test figures{'' if study.imported else f' at the {at} epoch'}"
-        f"{', after temperature scaling' if scaled else ''}, "
+        f"{'' if recalibration == 'none' else f', after {IN_WORDS[recalibration]}'}, "
         f"{figures.points:,} test images"
     )
     notes = [
         *table_notes(lines, study if like_paper else None),
         *ensemble_note(predictions),
+        *missing_note(evidence, names),
         *reservations(evidence.run),
     ]
     return Table(title, lines, names, like_paper, notes)
@@ -113,6 +115,12 @@ def ensemble_note(predictions: TestPredictions) -> list[str]:
     if Row(ENSEMBLE, ENSEMBLE) not in predictions.rows:
         return []
     return [f"Ensemble: the mean of the probabilities of {', '.join(map(row_label, predictions.members))}."]
+
+
+def missing_note(evidence: RunEvidence, metrics: Sequence[str]) -> list[str]:
+    """Why some columns are empty, where they are."""
+    lacking = evidence.lacks_metrics(metrics)
+    return [f"R{lacking[1:]}."] if lacking else []
 
 
 def table_notes(lines: Sequence[Line], beside_paper: Study | None) -> list[str]:

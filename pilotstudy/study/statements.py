@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pilotstudy.arms.arm import Declared, Role
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError, nearest
+from pilotstudy.metrics.recalibration import RECALIBRATIONS, Recalibration
 from pilotstudy.metrics.registry import resampled_metrics
 
 MARKS = ("mc", "seeds", "tuned")
@@ -135,26 +136,33 @@ def _name_and_marks(text: str) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class Statement:
-    """Σ coefficient · figure(row) + constant < 0, or > 0. `group`: said of the first row against each of a group."""
+    """Σ coefficient · figure(row) + constant < 0, or > 0. `group`: said of the first row against each of a group.
+
+    `qualifiers`: what is said of the metric in brackets, in the order in which it stands there.
+    """
 
     metric: str
     terms: tuple[tuple[float, Row], ...]
     constant: float
     relation: str
     group: Group | None = None
+    qualifiers: tuple[str, ...] = ()
+
+    @property
+    def recalibration(self) -> Recalibration:
+        """How the networks are recalibrated before they are compared."""
+        return next((name for name in RECALIBRATIONS if name in self.qualifiers), "none")
 
     @classmethod
     def parse(cls, text: str, arms: Arms | None = None) -> "Statement":
-        """`metric: left < right`, both sides sums of rows and numbers; the right may be a group."""
+        """`metric[qualifier, ..]: left < right`, both sides sums of rows and numbers; the right may be a group."""
         arms = all_arms() if arms is None else arms
         groups = group_names(arms)
         before, colon, rest = text.partition(":")
-        metric = before.strip()
         sides = re.split(r"\s([<>])\s", rest)
         if not colon or len(sides) != 3:
             raise InputError(f"claim {text!r}: expected {PATTERN}")
-        if metric not in resampled_metrics():
-            raise InputError(f"claim {text!r}: unknown metric {metric!r}: {nearest(metric, resampled_metrics())}")
+        metric, qualifiers = _metric_and_qualifiers(before.strip(), text)
         left, relation, right = _signed(sides[0], text), sides[1], _signed(sides[2], text)
 
         def is_group(operand: str) -> bool:
@@ -163,7 +171,8 @@ class Statement:
         if any(is_group(operand) for _, operand in left + right):
             match left, right:
                 case [(1.0, row)], [(1.0, group)] if is_group(group) and not (is_group(row) or _is_number(row)):
-                    return cls(metric, ((1.0, Row.parse(row, arms)),), 0.0, relation, Group.parse(group, arms))
+                    subject = ((1.0, Row.parse(row, arms)),)
+                    return cls(metric, subject, 0.0, relation, Group.parse(group, arms), qualifiers)
             raise InputError(
                 f"claim {text!r}: a group stands on the right, beside one row, as in `nll: pilot-a-aug < baselines`"
             )
@@ -172,7 +181,27 @@ class Statement:
         terms = tuple((sign, Row.parse(operand, arms)) for sign, operand in signed if not _is_number(operand))
         if not terms:
             raise InputError(f"claim {text!r}: there is no row in it: expected {PATTERN}")
-        return cls(metric, terms, constant, relation)
+        return cls(metric, terms, constant, relation, qualifiers=qualifiers)
+
+
+def _metric_and_qualifiers(text: str, claim: str) -> tuple[str, tuple[str, ...]]:
+    """`nll[temperature]` → nll, (temperature,): refused if a name is unknown, given twice, or at odds with another."""
+    metric, bracket, inside = text.partition("[")
+    metric = metric.strip()
+    if bracket and not inside.endswith("]"):
+        raise InputError(f"claim {claim!r}: expected `metric[qualifier]:`, for example `nll[temperature]:`")
+    if metric not in resampled_metrics():
+        raise InputError(f"claim {claim!r}: unknown metric {metric!r}: {nearest(metric, resampled_metrics())}")
+    names = tuple(name.strip() for name in inside.removesuffix("]").split(",")) if bracket else ()
+    for name in names:
+        if name not in RECALIBRATIONS:
+            raise InputError(f"claim {claim!r}: unknown qualifier {name!r}: {nearest(name, RECALIBRATIONS)}")
+        if names.count(name) > 1:
+            raise InputError(f"claim {claim!r}: the qualifier {name!r} is given twice: once is enough")
+    recalibrations = [name for name in names if name in RECALIBRATIONS]
+    if len(recalibrations) > 1:
+        raise InputError(f"claim {claim!r}: {' and '.join(recalibrations)} both recalibrate: give one of them")
+    return metric, names
 
 
 def _signed(side: str, claim: str) -> list[tuple[float, str]]:

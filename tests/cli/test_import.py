@@ -100,14 +100,14 @@ def test_without_validation_nothing_is_scaled_and_nothing_made_up(original, pilo
     code, _, err = pilotstudy("import", "mine", "--predictions", *files, *words)
     assert code == 0, err
     where = ("mine", "--runs-dir", tmp_path)
-    refused(pilotstudy("table", *where, "--scaled"), 2, "no validation predictions", "--scaled")
+    refused(pilotstudy("table", *where, "--scaled"), 2, "no validation predictions to fit temperature scaling on")
     refused(pilotstudy("table", *where, "--at", "best"), 2, "best epoch", "imported")
     refused(pilotstudy("resume", *where, "--inline"), 2, "imported", "nothing to train")
     refused(pilotstudy("run", "quickstart", "--name", *where, "--inline"), 2, "imported", "--name")
     claims = json.loads(pilotstudy("claims", *where, "--json")[1])
     assert [claim["stated"] for claim in claims] == ["after", "after"]
     assert claims[0]["budget"] == "2 seeds, imported predictions"
-    assert {row["scaled"] for row in json.loads(pilotstudy("ensembles", *where, "--json")[1])} == {False}
+    assert {row["recalibration"] for row in json.loads(pilotstudy("ensembles", *where, "--json")[1])} == {"none"}
     assert pilotstudy("table", *where)[1].startswith("Mine: test figures, 60 test images")
     state = json.loads(pilotstudy("list", "--runs-dir", tmp_path, "--json")[1])[0]
     assert (state["state"], state["done"], state["trials"], state["data"]) == ("done", 6, 6, "CIFAR")

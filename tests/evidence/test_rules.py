@@ -74,8 +74,8 @@ def tuned() -> list[StoredTrial]:
     return [stored("confirm", arm, seed) for arm in ("l2", "dropout") for seed in (0, 1)]
 
 
-def gathered(trials: list[StoredTrial], at: str = "last", *, scaled: bool = False) -> TestPredictions:
-    return gather(trials, at, scaled=scaled, deep=False, fingerprint=FINGERPRINT)
+def gathered(trials: list[StoredTrial], at: str = "last", recalibration: str = "none") -> TestPredictions:
+    return gather(trials, at, recalibration=recalibration, deep=False, fingerprint=FINGERPRINT)
 
 
 def nll(log_p: np.ndarray, labels: np.ndarray) -> float:
@@ -93,7 +93,7 @@ def temperature(log_p: np.ndarray, labels: np.ndarray) -> float:
 
 
 def test_an_ensembles_temperature_is_fitted_on_validation(arms):
-    predictions = gathered(arms, scaled=True)
+    predictions = gathered(arms, recalibration="temperature")
     members = {split: [] for split in SIZE}
     for arm in "vanilla", "l2", "dropout":
         own = temperature(logits("validation", "arms", arm, 1, "last"), LABELS["validation"])
@@ -168,7 +168,7 @@ def with_known_differences(p: dict[Row, float], seeds: dict[Row, int], diverged:
     """Figures of rows whose NLL is 0.1, 0.2, .. in this order, and whose difference from any other has this p."""
     figures = Figures.__new__(Figures)
     figures.rows, figures.diverged = list(seeds), dict.fromkeys(diverged, 1)
-    figures.seeds = lambda row: seeds[row]
+    figures.seeds, figures.has = lambda row: seeds[row], lambda metric, row: True
     figures.figure = lambda metric, row: SimpleNamespace(value=0.1 * (1 + figures.rows.index(row)))
     figures.difference = lambda metric, ours, theirs: known(-0.5, p[theirs])
     return figures
