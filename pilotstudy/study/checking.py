@@ -16,7 +16,7 @@ from pilotstudy.study.rows import arm_of, known_rows
 from pilotstudy.study.space import check_space
 from pilotstudy.study.spec import OF_ROWS, Claim, Study
 from pilotstudy.study.statements import Statement, group_names
-from pilotstudy.study.testsets import check_tests
+from pilotstudy.study.testsets import check_tests, kinds_of_tests
 
 # What stands in for sections that are wrong, so that the others can be looked at, too.
 INSTEAD: dict[str, dict[str, object]] = {
@@ -119,7 +119,7 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
     for number, claim in enumerate(study.claims):
         if not any(name in claim.holds for name in wrong_arms):
             with collecting(faults, ("claims", number, "holds"), f"claims.{number}.holds = {shown(claim.holds)}: "):
-                Statement.parse(claim.holds, rows)
+                Statement.parse(claim.holds, rows, kinds_of_tests(study))
     return study, faults
 
 
