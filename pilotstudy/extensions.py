@@ -144,4 +144,5 @@ def _hint(error: BaseException) -> str:
 
 
 def _in_a_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+    return " ".join(f"{kind}{error}".split())[:300]

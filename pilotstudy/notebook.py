@@ -159,6 +159,7 @@ class Run(Results):
         at: At = "last",
         *,
         recalibration: Recalibration = "none",
+        cost: bool = False,
         like_paper: bool = False,
     ) -> ShownTable:
         """Every row with its spread and interval, the best marked only where it is really the best."""
@@ -167,7 +168,12 @@ class Run(Results):
         _check_at(at)
         _check_recalibration(recalibration)
         table = build_table(
-            self._evidence, like_paper=like_paper, metrics=_metrics(metrics), at=at, recalibration=recalibration
+            self._evidence,
+            like_paper=like_paper,
+            metrics=_metrics(metrics),
+            at=at,
+            recalibration=recalibration,
+            with_cost=cost,
         )
         return ShownTable(table)
 

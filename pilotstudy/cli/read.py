@@ -105,6 +105,7 @@ def table(
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
     test: Test = None,
+    cost: Annotated[bool, typer.Option("--cost", help="Parameters, training seconds and passes at test, too.")] = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -118,7 +119,13 @@ def table(
     evidence = RunEvidence(Run.find(run, runs_dir))
     metrics = chosen_metrics(metric, evidence, test or "test")
     built = build_table(
-        evidence, like_paper=bool(like), metrics=metrics, at=at, recalibration=recalibration, test=test or "test"
+        evidence,
+        like_paper=bool(like),
+        metrics=metrics,
+        at=at,
+        recalibration=recalibration,
+        with_cost=cost,
+        test=test or "test",
     )
     print(FORMATS["json" if as_json else form](built))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pilotstudy.evidence.costs import Cost, costs
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.recalibration import Recalibration
@@ -23,32 +24,35 @@ class EnsembleRow:
     seeds: int
     members: tuple[str, ...]
     figures: Mapping[str, float | None]  # by metric; None: its predictions cannot tell
+    cost: Cost
 
     def record(self) -> dict[str, object]:
         """For files: a column for each metric."""
         own = {"row": str(self.row), "at": self.at, "recalibration": self.recalibration, "seeds": self.seeds}
-        return own | {"members": ", ".join(self.members)} | dict(self.figures)
+        return own | {"members": ", ".join(self.members)} | dict(self.figures) | self.cost.record()
 
 
 def ensemble_figures(
     evidence: RunEvidence, at: At = "last", recalibration: Recalibration = "temperature"
 ) -> list[EnsembleRow]:
     """Every ensemble with all metrics, as it is and, where it can be fitted, after a recalibration."""
-    ensembles = []
+    ensembles, by_row = [], costs(evidence)
     choices: list[Recalibration] = ["none"] if recalibration == "none" else ["none", recalibration]
     for applied in choices:
         if not evidence.lacks(at, applied):
             predictions = evidence.at(at, applied, deep=True)
             rows = [row for row in predictions.rows if row.mode in (ENSEMBLE, "seeds")]
-            ensembles += [ensemble_row(predictions, row, at, applied) for row in rows]
+            ensembles += [ensemble_row(predictions, row, at, applied, by_row[row]) for row in rows]
     return ensembles
 
 
-def ensemble_row(predictions: TestPredictions, row: Row, at: At, recalibration: Recalibration) -> EnsembleRow:
+def ensemble_row(
+    predictions: TestPredictions, row: Row, at: At, recalibration: Recalibration, cost: Cost
+) -> EnsembleRow:
     by_seed, fits = predictions.rows[row], predictions.fits.get(row, {})
     figures = [evaluate(log_p, predictions.labels, fitted=fits.get(seed)) for seed, log_p in by_seed.items()]
     means = {name: float(np.mean([one[name] for one in figures])) if name in figures[0] else None for name in METRICS}
-    return EnsembleRow(row, at, recalibration, len(by_seed), member_names(predictions, row), means)
+    return EnsembleRow(row, at, recalibration, len(by_seed), member_names(predictions, row), means, cost)
 
 
 def member_names(predictions: TestPredictions, ensemble: Row) -> tuple[str, ...]:

@@ -113,6 +113,15 @@ class RunEvidence:
         earlier.trials = [trial for trial in self.trials if look.includes(trial.row.phase, trial.row.number)]
         return earlier
 
+    @cached_property
+    def parameters(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """How many numbers the networks of each phase and arm train, by part of the model; as the first has it."""
+        first: dict[tuple[str, str], str] = {}
+        for row in self.finished:
+            first.setdefault((row.phase, row.arm), row.key)
+        results = {place: self.run.result(key) for place, key in first.items()}
+        return {place: result.parameters if result else {} for place, result in results.items()}
+
     @property
     def diverged(self) -> dict[Row, set[int]]:
         """The seeds outside the search that diverged, by row."""

@@ -128,7 +128,8 @@ def half_width(points: float, seeds: Variances, networks: float, tail: float) ->
 
 def degrees_of_freedom(seeds: Variances) -> float:
     """Satterthwaite's, of the sum of the groups' variances."""
-    return sum(variance for variance, _ in seeds) ** 2 / sum(variance**2 / df for variance, df in seeds)
+    total = sum(variance for variance, _ in seeds)
+    return float(1 / sum((variance / total) ** 2 / df for variance, df in seeds))
 
 
 def estimate(groups: Sequence[tuple[Array, Array]], constant: float = 0.0) -> Estimate:

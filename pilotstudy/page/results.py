@@ -3,6 +3,7 @@
 from typing import TypedDict, get_args
 
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.recalibration import Recalibration
@@ -19,6 +20,7 @@ SHOWN: tuple[Recalibration, ...] = ("none", "temperature")  # each epoch has a t
 class TableSection(TypedDict):
     variants: dict[str, list[dict[str, object]]]  # last, last-scaled, best, best-scaled
     paper: bool
+    costs: dict[str, str]  # headings by column
     notes: list[str]
 
 
@@ -59,10 +61,10 @@ def table_section(evidence: RunEvidence) -> TableSection:
             name = at if recalibration == "none" else f"{at}-scaled"
             variants[name] = []
             if evidence.trials and not evidence.lacks(at, recalibration):
-                table = build_table(evidence, like_paper=like_paper, at=at, recalibration=recalibration)
+                table = build_table(evidence, like_paper=like_paper, at=at, recalibration=recalibration, with_cost=True)
                 variants[name] = [page_line(line, like_paper=like_paper) for line in table.lines]
                 notes = notes or list(table.notes)
-    return {"variants": variants, "paper": like_paper, "notes": notes}
+    return {"variants": variants, "paper": like_paper, "costs": HEADINGS, "notes": notes}
 
 
 def page_line(line: Line, *, like_paper: bool) -> dict[str, object]:

@@ -69,7 +69,7 @@ def appendix_texts(evidence: RunEvidence) -> dict[str, str]:
         "claims.csv": csv_text([claim.record() for claim in judge_all(evidence)]),
         "table.tex": as_latex(table) + "\n",
         "table.md": as_markdown(table) + "\n",
-        "table.csv": FORMATS["csv"](build_table(evidence, metrics=resampled_metrics())) + "\n",
+        "table.csv": FORMATS["csv"](build_table(evidence, metrics=resampled_metrics(), with_cost=True)) + "\n",
         "methods.txt": methods_paragraph(evidence) + "\n",
         "comparisons.csv": csv_text([c.record() for c in compare_rows(evidence, against, headline_metrics())]),
     }

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.costs import NOTE, Cost, costs
 from pilotstudy.evidence.figures import Mark
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.reservations import reservations
@@ -37,6 +38,7 @@ class Line:
     seeds: int
     cells: Mapping[str, Cell]  # by metric
     diverged: int = 0  # seeds that are not in the figures
+    cost: Cost | None = None  # where it is shown
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Table:
     metrics: tuple[str, ...]
     like_paper: bool
     notes: Sequence[str]
+    with_cost: bool = False
 
 
 def build_table(
@@ -55,6 +58,7 @@ def build_table(
     metrics: Sequence[str] | None = None,
     at: At = "last",
     recalibration: Recalibration = "none",
+    with_cost: bool = False,
     resamples: int = RESAMPLES,
     test: str = "test",
 ) -> Table:
@@ -84,12 +88,14 @@ def build_table(
             published=paper.printed_figure(*place, row.arm, row.mode, name) if has_published else None,
         )
 
+    by_row = costs(evidence) if with_cost else {}
     lines = [
         Line(
             row,
             figures.seeds(row) if row in figures.rows else 0,
             {name: cell(name, row) for name in names},
             predictions.diverged.get(row, 0),
+            by_row.get(row, Cost()) if with_cost else None,
         )
         for row in rows
     ]
@@ -103,9 +109,10 @@ def build_table(
         *table_notes(lines, study if like_paper else None),
         *ensemble_note(predictions),
         *missing_note(evidence, names),
+        *([NOTE] if with_cost else []),
         *reservations(evidence.run),
     ]
-    return Table(title, lines, names, like_paper, notes)
+    return Table(title, lines, names, like_paper, notes, with_cost)
 
 
 def table_order(rows: Sequence[Row]) -> list[Row]:

@@ -180,8 +180,7 @@ def _acting(statements: list[ast.stmt]) -> Iterator[int]:
         given = given | bound if gives else given - bound
         if isinstance(statement, ast.Import | ast.ImportFrom):
             harmless |= set(_from_pilotstudy(statement))
-            acts = not bound  # `from lab import *`
-        elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             acts = not all(map(declares, statement.decorator_list))
         else:
             acts = _changes(statement, harmless | given)
@@ -194,9 +193,11 @@ OF_RUNS = {"Study", "Run", "load"}
 
 
 def _changes(statement: ast.stmt, harmless: set[str]) -> bool:
-    """Whether it changes something in place, or calls what may do so: anything but these."""
+    """Whether it changes something in place, binds names that it does not say, or calls anything but these."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call) and not declares(node) and _names_of(node)[0] not in harmless:
+            return True
+        if isinstance(node, ast.alias) and node.name == "*":
             return True
         if isinstance(node, ast.AugAssign | ast.Delete | ast.With | ast.AsyncWith):
             return True

@@ -60,27 +60,31 @@ def check_network(name: str) -> list[Checked]:
     """It takes images and gives logits, and trains under our arms."""
     trainers: list[Trainer] = []
 
+    def first() -> Trainer:
+        if not trainers:
+            trainers.append(trainer("vanilla", network=name))
+        return trainers[0]
+
     def builds() -> None:
-        trainers.append(trainer("vanilla", network=name))
         images = torch.from_numpy(images_and_labels().test_images)
         expect(
-            trainers[0].predict(images, torch.arange(TEST), "point").shape == (TEST, CLASSES),
+            first().predict(images, torch.arange(TEST), "point").shape == (TEST, CLASSES),
             "its output must be [images, classes]",
         )
 
     def seeded() -> None:
         again = trainer("vanilla", network=name)
-        expect(_equal(trainers[0], again), "two networks of one seed differ: draw weights from torch's generator only")
+        expect(_equal(first(), again), "two networks of one seed differ: draw weights from torch's generator only")
 
     def others() -> None:
-        ours = [list(each.regulariser.network.parameters()) for each in (trainers[0], trainer("vanilla", name, seed=4))]
+        ours = [list(each.regulariser.network.parameters()) for each in (first(), trainer("vanilla", name, seed=4))]
         same = all(torch.equal(one, other) for one, other in zip(*ours, strict=True))
         expect(not same, "networks of two seeds are equal: do not seed torch's generator, or fix the weights")
 
     def steady() -> None:
-        x = next(trainers[0].images.all_inputs(TRAIN))
-        first, second = (trainers[0].regulariser.predict(x) for _ in range(2))
-        expect(torch.equal(first, second), "its predictions are random: draw only while `self.training`")
+        x = next(first().images.all_inputs(TRAIN))
+        once, again = (first().regulariser.predict(x) for _ in range(2))
+        expect(torch.equal(once, again), "its predictions are random: draw only while `self.training`")
 
     def under(arm: str) -> Callable[[], None]:
         def trains() -> None:

@@ -10,6 +10,7 @@ import torch
 from pilotstudy import __version__
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CaptureError, CheckpointError, DataError, DivergedError, InputError, StorageError
+from pilotstudy.method.regulariser import Regulariser
 from pilotstudy.metrics.scores import Array
 from pilotstudy.runs import schemas
 from pilotstudy.runs.evaluating import evaluate, reliability
@@ -108,11 +109,7 @@ class LiveTrial:
             tests={test.name: test.fingerprint for test in self.data.tests} if predictions and self.test else {},
             classes=self.data.classes,
             train_size=len(trainer.images.train_rows),
-            parameters={
-                name: sum(p.numel() for p in module.parameters())
-                for name, module in trainer.regulariser.named_children()
-                if any(True for _ in module.parameters())
-            },
+            parameters=parameters(trainer.regulariser),
             environment=environment(trainer.where),
             notes=tuple(trainer.notes),
             training_seconds=self.seconds,
@@ -183,6 +180,12 @@ def train_trial(
         return under_way.finish()
     finally:
         under_way.settle()
+
+
+def parameters(regulariser: Regulariser) -> dict[str, int]:
+    """How many numbers are trained: of the network, and of what the arm has beside it."""
+    network, whole = (sum(p.numel() for p in part.parameters()) for part in (regulariser.innermost, regulariser))
+    return {"network": network} | ({"arm": whole - network} if whole > network else {})
 
 
 def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> TrialResult | None:

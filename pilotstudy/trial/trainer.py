@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pilotstudy.arms.arm import Mode
 from pilotstudy.arms.catalogue import arm_named
+from pilotstudy.arms.sampling import MC_SAMPLES
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CheckpointError, DivergedError
 from pilotstudy.method.regulariser import Loss
@@ -29,7 +30,6 @@ from pilotstudy.trial.model import build_model
 from pilotstudy.trial.optimising import Optimising, why_not_captured
 from pilotstudy.trial.optimising import State as OptimiserState
 
-MC_SAMPLES = 10
 PREDICTION_BATCH = 1000
 DEVICE_WORDS = {"cpu": "CPU", "cuda": "GPU"}
 

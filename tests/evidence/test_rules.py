@@ -12,8 +12,10 @@ from pilotstudy.evidence import claims, compare
 from pilotstudy.evidence.figures import Best, Figures
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
 from pilotstudy.evidence.run_evidence import RunEvidence
-from pilotstudy.metrics import intervals, scores
+from pilotstudy.metrics import intervals, recalibration, scores
+from pilotstudy.metrics.computation import Fitted
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.runs.evaluating import evaluate
 from pilotstudy.runs.records import Status, TrialRow
 from pilotstudy.runs.schemas import ModelPredictions, Predictions
@@ -74,8 +76,8 @@ def tuned() -> list[StoredTrial]:
     return [stored("confirm", arm, seed) for arm in ("l2", "dropout") for seed in (0, 1)]
 
 
-def gathered(trials: list[StoredTrial], at: str = "last", recalibration: str = "none") -> TestPredictions:
-    return gather(trials, at, recalibration=recalibration, deep=False, fingerprint=FINGERPRINT)
+def gathered(trials: list[StoredTrial], at: str = "last", **how: Recalibration) -> TestPredictions:
+    return gather(trials, at, **({"recalibration": "none"} | how), deep=False, fingerprint=FINGERPRINT)
 
 
 def nll(log_p: np.ndarray, labels: np.ndarray) -> float:
@@ -105,6 +107,65 @@ def test_an_ensembles_temperature_is_fitted_on_validation(arms):
     assert t != pytest.approx(temperature(mean["test"], LABELS["test"]), rel=0.1)
     expected = scores.log_probabilities(mean["test"], t)
     np.testing.assert_allclose(predictions.rows[Row("ensemble", "ensemble")][1], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", recalibration.RECALIBRATIONS)
+def test_networks_and_ensembles_are_recalibrated_by_what_fits_their_own_validation(arms, name):
+    predictions = gathered(arms, recalibration=name)
+    members = {split: [] for split in SIZE}
+    for arm in "vanilla", "l2", "dropout":
+        own = recalibration.fit(name, logits("validation", "arms", arm, 1, "last"), LABELS["validation"])
+        np.testing.assert_allclose(
+            predictions.rows[Row(arm)][1], own(logits("test", "arms", arm, 1, "last")), atol=1e-9
+        )
+        for split in SIZE:
+            members[split].append(np.exp(own(logits(split, "arms", arm, 1, "last"))))
+    mean = {split: np.log(np.mean(probabilities, 0)) for split, probabilities in members.items()}
+    own = recalibration.fit(name, mean["validation"], LABELS["validation"])
+    ensemble = Row("ensemble", "ensemble")
+    np.testing.assert_allclose(predictions.rows[ensemble][1], own(mean["test"]), atol=1e-9)
+    expected = Fitted.on(own(mean["validation"]), LABELS["validation"])
+    assert predictions.fits[ensemble][1].temperature == pytest.approx(expected.temperature, rel=1e-6)
+    assert predictions.fits[ensemble][1].least_probability == pytest.approx(expected.least_probability, rel=1e-9)
+    floor = scores.ece_noise_floor(np.exp(predictions.rows[Row("l2")][1]).max(1))[0]
+    assert predictions.floors["ece"][Row("l2")][1] == pytest.approx(floor, rel=0.05)
+
+
+def test_what_is_fitted_is_of_the_networks_own_validation(arms):
+    figures = Figures(gathered(arms), ["nll", "nll_refinement", "nll_calibration", "conformal_size"], 20)
+    on_validation = logits("validation", "arms", "l2", 1, "last")
+    t = temperature(on_validation, LABELS["validation"])
+    scaled = nll(scores.log_probabilities(logits("test", "arms", "l2", 1, "last"), t), LABELS["test"])
+    values = {name: samples[Row("l2")].values[1] for name, samples in figures.samples.items()}
+    assert values["nll_refinement"] == pytest.approx(scaled, abs=1e-4)
+    assert values["nll_refinement"] + values["nll_calibration"] == pytest.approx(values["nll"], abs=1e-6)
+    p = np.exp(scores.log_probabilities(on_validation))
+    level = np.sort(p[np.arange(90), LABELS["validation"]])[90 - 82]  # ⌈0.9 · 91⌉ = 82 are no smaller
+    size = (np.exp(scores.log_probabilities(logits("test", "arms", "l2", 1, "last"))) >= level).sum(1).mean()
+    assert values["conformal_size"] == pytest.approx(size, abs=1e-6)
+
+
+def test_after_temperature_scaling_nothing_of_nll_is_calibration(arms):
+    figures = Figures(gathered(arms, recalibration="temperature"), ["nll", "nll_refinement", "nll_calibration"], 20)
+    for row in figures.rows:
+        np.testing.assert_allclose(figures.samples["nll_calibration"][row].values, 0, atol=1e-6)
+        np.testing.assert_allclose(
+            figures.samples["nll_refinement"][row].values, figures.samples["nll"][row].values, atol=1e-6
+        )
+
+
+def test_a_claim_is_held_against_networks_recalibrated_as_it_says(run):
+    texts = [
+        "nll: pilot-a-aug < vanilla",
+        *(f"nll[{name}]: pilot-a-aug < vanilla" for name in recalibration.RECALIBRATIONS),
+    ]
+    evidence = RunEvidence(run)
+    judged = claims.judge_all(evidence, [spec.Claim(says=text, holds=text) for text in texts])[-len(texts) :]
+    for claim, name in zip(judged, ("none", *recalibration.RECALIBRATIONS), strict=True):
+        figures = evidence.figures(["nll"], recalibration=name)
+        difference = figures.difference("nll", Row("pilot-a-aug"), Row("vanilla"))
+        assert claim.difference == pytest.approx(difference.value)
+    assert len({round(claim.difference, 9) for claim in judged}) == len(texts)
 
 
 def test_the_papers_ensemble_is_of_the_arms_at_their_fixed_settings(arms, tuned):

@@ -238,6 +238,11 @@ def test_no_interval_is_narrower_than_the_bootstrap_of_its_networks_and_p_is_whe
         assert intervals.half_width(*parts, tail) == pytest.approx(abs(found.value), rel=1e-6)
 
 
+def test_degrees_of_freedom_of_variances_whose_squares_are_too_small_for_a_float():
+    assert intervals.degrees_of_freedom([(1e-262, 4)]) == pytest.approx(4)
+    assert intervals.degrees_of_freedom([(1e-262, 4), (1e-262, 4)]) == pytest.approx(8)
+
+
 def test_seeds_that_agree_by_chance_do_not_make_it_narrow():
     """Three seeds with the same figure, whose networks err on other points: seeds alone would tell no uncertainty."""
     random = np.random.default_rng(0)

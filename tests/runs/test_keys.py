@@ -410,10 +410,11 @@ def test_what_a_script_does_with_its_study_does_not_count():
     assert _needed(declared + "\nstudy = CFG\nstudy.update(k=2)", "Mine") != whole
 
 
-def test_names_that_are_imported_within_other_statements_are_followed():
+@pytest.mark.parametrize("names", ["helped", "*"])
+def test_names_that_are_imported_within_other_statements_are_followed(names):
     def of(k):
         extensions.load("key_help.py", f"def helped(x): return x * {k}")
-        trying = "try:\n    from key_help import helped\nexcept ImportError:\n    pass"
+        trying = f"try:\n    from key_help import {names}\nexcept ImportError:\n    pass"
         body = IN_CLASS.format(body="return helped(x)")
         extensions.load("key_lab.py", f"import pilotstudy\n{trying}\n{body}")
         return meaning_of("key_lab", "Mine")

@@ -209,6 +209,11 @@ def placed(points):
     return points.confidence.cumsum()
 
 
+@network("unmade")
+def unmade(shape, classes):
+    raise RuntimeError("no")
+
+
 @metric("greedy", better="lower")
 def greedy(points):
     points.p[:] = 1
@@ -256,6 +261,9 @@ def test_what_breaks_several_rules_is_told_once(broken):
     greedy = [checked.says for checked in check_metric(METRICS["greedy"])]
     assert "read-only" in greedy[0]
     assert greedy[1:] == ["the same"] * 2
+    unmade = [checked.says for checked in check_network("unmade")]
+    assert "RuntimeError: no" in unmade[0]
+    assert unmade[1:] == ["the same"] * 7
 
 
 # ASHA
