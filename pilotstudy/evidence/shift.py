@@ -46,10 +46,11 @@ class TestFigure:
 
 def all_test_figures(evidence: RunEvidence, resamples: int = RESAMPLES) -> list[TestFigure]:
     """All test sets in the order of the study: of shift the headline metrics, else how well it is recognised."""
-    return [figure for test in evidence.tests for figure in _of_test(evidence, test, resamples)]
+    return [figure for test in evidence.tests for figure in figures_of_test(evidence, test, resamples)]
 
 
-def _of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterator[TestFigure]:
+def figures_of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterator[TestFigure]:
+    """Those of one test set, row by row."""
     frozen = evidence.tests[test]
 
     def made(row: Row, metric: str, seeds: int, value: float, *more: float | None) -> TestFigure:

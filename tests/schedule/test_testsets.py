@@ -13,6 +13,8 @@ from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.shift import all_test_figures
 from pilotstudy.metrics import registry
+from pilotstudy.page.content import page_data
+from pilotstudy.page.render import script
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import load_predictions
@@ -208,6 +210,18 @@ def test_commands_read_them(run, pilotstudy):
     code, out, error = pilotstudy("compare", name, "--runs-dir", folder, "--test", "contrast-3", "--at", "best")
     assert code == 2
     assert "at the last epoch only" in error
+
+
+def test_the_page_has_them(run, evidence):
+    content = page_data(run)["shift"]
+    assert content["families"] == ["contrast"]
+    figures = evidence.figures(["nll"], test="contrast-2")
+    rows = {str(row): row for row in figures.rows}
+    line = next(line for line in content["shift"] if (line["test"], line["row"]) == ("contrast-2", "dropout@mc"))
+    assert line["nll"] == pytest.approx(figures.figure("nll", rows["dropout@mc"]).value, rel=1e-4)
+    assert line["strength"] == 2
+    assert {line["row"] for line in content["ood"]} == {str(row) for row in rows.values()}
+    assert "const shiftSection" in script("page")
 
 
 @pytest.mark.parametrize(
