@@ -38,9 +38,9 @@ class ManyFaultsError(InputError):
 class NewerFormatError(InputError):
     """A file of a format that a later version of pilotstudy brought."""
 
-    def __init__(self, path: object, found: int, newest: int):
+    def __init__(self, path: object, written: int, newest: int):
         super().__init__(
-            f"{path} was written by a newer pilotstudy (format {found}; this one reads up to {newest}): "
+            f"{path} was written by a newer pilotstudy (format {written}; this one reads up to {newest}): "
             "upgrade pilotstudy"
         )
 

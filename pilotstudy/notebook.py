@@ -202,8 +202,8 @@ class Run(Results):
         _check_recalibration(recalibration)
         evidence = self._evidence
         row = Row.parse(against, evidence.known) if against else reference_row(evidence)
-        found = compare_rows(evidence, row, _metrics(metrics), at=at, recalibration=recalibration)
-        return shown.shown_records([comparison.record() for comparison in found])
+        comparisons = compare_rows(evidence, row, _metrics(metrics), at=at, recalibration=recalibration)
+        return shown.shown_records([comparison.record() for comparison in comparisons])
 
     def ensembles(self, at: At = "last", *, recalibration: Recalibration = "temperature") -> Shown:
         """The paper's ensemble, of all baselines, and one of the seeds of every arm, as it is and recalibrated."""
@@ -251,9 +251,9 @@ class Page:
 
 def load(run: "str | Path") -> Run:
     """A run, by the path of its folder or its name in ./runs."""
-    found = folder.Run.find(str(run), Path("runs"))
-    load_trusted(found)
-    return Run(found.files)
+    opened = folder.Run.find(str(run), Path("runs"))
+    load_trusted(opened)
+    return Run(opened.files)
 
 
 @contextmanager

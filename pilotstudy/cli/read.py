@@ -268,11 +268,11 @@ def dashboard(
     if run is None:
         print(render.save_index(Run.all(runs_dir), runs_dir, output))
         return
-    found = Run.find(run, runs_dir)
+    named_run = Run.find(run, runs_dir)
     if not live:
-        print(render.save(found, output))
+        print(render.save(named_run, output))
         return
-    serve(found, port)
+    serve(named_run, port)
 
 
 def serve(run: "Run", port: int) -> None:

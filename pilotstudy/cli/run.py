@@ -223,8 +223,8 @@ def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -
 
     if address:
         raise InputError("--errors reads the run folder: give --runs-dir in place of --address")
-    found = Run.find(run, runs_dir)
-    rows = failures(found)
+    named_run = Run.find(run, runs_dir)
+    rows = failures(named_run)
     if as_json:
         print(json.dumps(rows))
         return
@@ -233,7 +233,7 @@ def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -
         print(f"{row['trial']}{where}: {row['error']}")
         print("".join(f"    {line}\n" for line in (row["traceback"] or "no traceback was kept").splitlines()))
     if not rows:
-        print(f"no trial of {found.name} failed")
+        print(f"no trial of {named_run.name} failed")
 
 
 def failures(run: "Run") -> list[dict[str, str | None]]:
@@ -274,11 +274,11 @@ def stop(run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer 
     from pilotstudy.runs.folder import Run
     from pilotstudy.storage import write
 
-    found = Run.find(run, runs_dir)
-    if not found.at_work():
-        raise InputError(f"run {found.name!r} is not at work")
-    write(found.files.stop, "")
-    message(f"asked {found.holder()} to stop; `pilotstudy resume {found.name}` goes on")
+    named_run = Run.find(run, runs_dir)
+    if not named_run.at_work():
+        raise InputError(f"run {named_run.name!r} is not at work")
+    write(named_run.files.stop, "")
+    message(f"asked {named_run.holder()} to stop; `pilotstudy resume {named_run.name}` goes on")
 
 
 @app.command()

@@ -141,8 +141,8 @@ class Jobs:
     def rows(self) -> list[dict[str, str]]:
         """All studies that were sent, the newest first."""
         with told():
-            found = [(job, job.metadata) for job in self.client.list_jobs() if job.metadata and MARK in job.metadata]
-        found.sort(key=lambda pair: -(pair[0].start_time or 0))
+            ours = [(job, job.metadata) for job in self.client.list_jobs() if job.metadata and MARK in job.metadata]
+        ours.sort(key=lambda pair: -(pair[0].start_time or 0))
         return [
             {
                 "run": kept[MARK],
@@ -152,7 +152,7 @@ class Jobs:
                 "runs_dir": kept["runs_dir"],
                 "message": " ".join((job.message or "").split())[:120],
             }
-            for job, kept in found
+            for job, kept in ours
         ]
 
     def find(self, name: str) -> "JobDetails":
@@ -208,8 +208,8 @@ def requirements(*, cloud: bool) -> list[str]:
     from packaging.version import Version
 
     def of(package: str, extra: str) -> list[Requirement]:
-        found = [Requirement(text) for text in metadata.requires(package) or ()]
-        return [one for one in found if not one.marker or one.marker.evaluate({"extra": extra})]
+        required = [Requirement(text) for text in metadata.requires(package) or ()]
+        return [one for one in required if not one.marker or one.marker.evaluate({"extra": extra})]
 
     def pinned(one: Requirement) -> str:
         extras = f"[{','.join(sorted(one.extras))}]" if one.extras else ""
@@ -226,10 +226,10 @@ def requirements(*, cloud: bool) -> list[str]:
 
 def limits_of(limits: Limits) -> dict[str, float]:
     """The options of `pilotstudy run` that say when it ends before it is done, as far as they differ from its own."""
-    found = {
+    variables = {
         "--time-budget": limits.time_budget,
         "--max-cost": limits.max_cost,
         "--price": limits.price,
         "--wait": limits.wait if limits.wait != Limits().wait else None,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in variables.items() if value is not None}

@@ -70,16 +70,16 @@ def download(name: HubName) -> Path:
 
 def config_folder(name: HubName, folder: Path, holds_data: Callable[[Path], object]) -> Path:
     """Where the files lie: at the top, or in the folder of the only configuration there is, or of the named one."""
-    found = {path.name: path for path in sorted(folder.glob("*/")) if path.name != "data" and holds_data(path)}
+    configs = {path.name: path for path in sorted(folder.glob("*/")) if path.name != "data" and holds_data(path)}
     if name.config:
-        if name.config in found:
-            return found[name.config]
+        if name.config in configs:
+            return configs[name.config]
         if name.config != "data":
             raise DataError(f"{name} is not there, or not in Parquet files for train and test")
     if holds_data(folder):
         return folder
-    if len(found) == 1:
-        return next(iter(found.values()))
-    if found:
-        raise DataError(f"{name} has several parts, {quoted(found, 10)}: choose one, as {PREFIX}{name.repo}/CONFIG")
+    if len(configs) == 1:
+        return next(iter(configs.values()))
+    if configs:
+        raise DataError(f"{name} has several parts, {quoted(configs, 10)}: choose one, as {PREFIX}{name.repo}/CONFIG")
     raise DataError(f"{name} has no Parquet files for train and test: download it and convert it to a known layout")

@@ -159,8 +159,8 @@ def maker(name: str) -> Make:
         raise InputError(f"network {name!r}: the module {module!r} cannot be imported: {reason}") from error
     if not callable(made):
         raise InputError(f"network {name!r}: {function!r} is no function")
-    found: Make = made
-    return found
+    maker: Make = made
+    return maker
 
 
 def is_brought(name: str) -> bool:

@@ -39,10 +39,10 @@ def found_layers(network: nn.Module, example: Tensor) -> list[str]:
         for hook in hooks:
             hook.remove()
     check_logits(logits, len(example))
-    found = [name for name in ran[:-1] if ran.count(name) == 1 and name in keeping]
-    if not found:
+    names = [name for name in ran[:-1] if ran.count(name) == 1 and name in keeping]
+    if not names:
         raise NoLayersError("the network has no linear or convolutional layer before the one that makes its logits")
-    return found
+    return names
 
 
 def glance(network: nn.Module, example: Tensor) -> object:

@@ -59,12 +59,12 @@ def read_parts(path: Path) -> list[Part]:
     return list(READERS[path.suffix.lower()](path))
 
 
-def arm_and_seed(path: Path, found: str) -> tuple[str, int]:
+def arm_and_seed(path: Path, names_there: str) -> tuple[str, int]:
     """From a file's name, where its content does not tell."""
     match = re.fullmatch(NAMED, path.stem)
     if not match:
         raise InputError(
-            f"{path} has no arm or no seed (found: {found}), and its name does not tell them: "
+            f"{path} has no arm or no seed (found: {names_there}), and its name does not tell them: "
             f"add both, or call it ARM-seed0{path.suffix}"
         )
     return match["arm"], int(match["seed"])
@@ -80,10 +80,10 @@ def _read_npz(path: Path) -> Iterator[Part]:
     """
     arrays = _arrays(path)
     _check_names(path, arrays)
-    found = ", ".join(arrays) or "nothing"
+    names_there = ", ".join(arrays) or "nothing"
     told = {name: _scalar(path, arrays, name) for name in ("arm", "seed", "mode")}
     if told["arm"] is None or told["seed"] is None:
-        arm, seed = arm_and_seed(path, found)
+        arm, seed = arm_and_seed(path, names_there)
         told = {
             "arm": arm if told["arm"] is None else told["arm"],
             "seed": seed if told["seed"] is None else told["seed"],
@@ -97,7 +97,7 @@ def _read_npz(path: Path) -> Iterator[Part]:
             continue
         if len(kinds) != 1 or f"{prefix}labels" not in arrays:
             expected = f"{prefix}labels and either {prefix}logits or {prefix}probabilities"
-            raise InputError(f"{path}: expected {expected}; found {found}")
+            raise InputError(f"{path}: expected {expected}; found {names_there}")
         where = str(path) if split == "test" else f"{path}, {split}"
         logits, labels = checked_logits(arrays[prefix + kinds[0]], kinds[0], where), arrays[f"{prefix}labels"]
         rows = arrays.get(f"{prefix}row", arrays.get(f"{prefix}rows"))
@@ -192,16 +192,16 @@ def _of_table(path: Path, table: pa.Table) -> Iterator[Part]:
         names = table.column_names
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: the names of its columns are not text in UTF-8") from error
-    found = ", ".join(names[:20]) + (", .." if len(names) > 20 else "")
+    names_there = ", ".join(names[:20]) + (", .." if len(names) > 20 else "")
     if len(set(names)) < len(names):
-        raise InputError(f"{path} has two columns of the same name; found {found}")
-    kind, columns = _prediction_columns(path, names, found)
+        raise InputError(f"{path} has two columns of the same name; found {names_there}")
+    kind, columns = _prediction_columns(path, names, names_there)
     if "label" not in names:
-        raise InputError(f"{path} has no column label; found {found}")
+        raise InputError(f"{path} has no column label; found {names_there}")
     if not len(table):
         raise DataError(f"{path} has no rows")
     logits = checked_logits(_matrix(path, table, columns), kind, str(path))
-    arm, seed = ("", 0) if {"arm", "seed"} <= set(names) else arm_and_seed(path, found)
+    arm, seed = ("", 0) if {"arm", "seed"} <= set(names) else arm_and_seed(path, names_there)
     arms, modes, splits = (
         _texts(path, table, name, default) for name, default in (("arm", arm), ("mode", "point"), ("split", "test"))
     )
@@ -226,7 +226,7 @@ def _of_table(path: Path, table: pa.Table) -> Iterator[Part]:
         )
 
 
-def _prediction_columns(path: Path, names: list[str], found: str) -> tuple[str, list[str]]:
+def _prediction_columns(path: Path, names: list[str], names_there: str) -> tuple[str, list[str]]:
     """Logits or probabilities, and the columns that they are in: one of lists, or one for each class."""
     kinds: dict[str, list[str]] = {kind: [kind] for kind in KINDS if kind in names}
     for kind, pattern in NUMBERED.items():
@@ -236,7 +236,7 @@ def _prediction_columns(path: Path, names: list[str], found: str) -> tuple[str, 
                 raise InputError(f"{path}: the columns of {kind} are numbered {sorted(numbered)[:9]}, not from 0 on")
             kinds[kind] = [numbered[k] for k in range(len(numbered))]
     if len(kinds) != 1:
-        some = "both logits and probabilities: leave one out" if kinds else f"no predictions; found {found}"
+        some = "both logits and probabilities: leave one out" if kinds else f"no predictions; found {names_there}"
         raise InputError(f"{path} has {some}; expected columns logit_0, logit_1, .. or prob_0, prob_1, ..")
     return next(iter(kinds.items()))
 

@@ -51,10 +51,10 @@ def fingerprint(trial: ForeignTrial) -> str:
 
 def trials_of(parts: Sequence[Part]) -> list[ForeignTrial]:
     """The parts put together: each network once, all of the same images and classes."""
-    found: dict[tuple[str, int], dict[Mode, dict[str, Part]]] = {}
+    by_trial: dict[tuple[str, int], dict[Mode, dict[str, Part]]] = {}
     first: dict[str, Part] = {}  # by split
     for part in parts:
-        splits = found.setdefault((part.arm, part.seed), {}).setdefault(part.mode, {})
+        splits = by_trial.setdefault((part.arm, part.seed), {}).setdefault(part.mode, {})
         if part.split in splits:
             both = " and ".join(dict.fromkeys(str(each.file) for each in (splits[part.split], part)))
             raise InputError(f"{part.name} is there twice: {both}")
@@ -63,7 +63,7 @@ def trials_of(parts: Sequence[Part]) -> list[ForeignTrial]:
         if part.predictions.logits.shape[1] != parts[0].predictions.logits.shape[1]:
             raise DataError(f"{part.file}: {part.name} has another number of classes for {part.split} than for test")
     classes = next((part.classes for part in parts if part.classes), ())
-    return [_put_together(arm, seed, modes, classes) for (arm, seed), modes in found.items()]
+    return [_put_together(arm, seed, modes, classes) for (arm, seed), modes in by_trial.items()]
 
 
 def _check_same(first: Part, other: Part) -> None:

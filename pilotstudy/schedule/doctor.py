@@ -17,7 +17,7 @@ from pilotstudy.storage import place, try_out
 if TYPE_CHECKING:
     import torch
 
-Row = dict[str, str]  # what, state, found, what to do
+Row = dict[str, str]  # what, state, seen, what to do
 GIB = 2**30
 BATCH = 128
 STEPPED = ("vanilla", "pilot-a-aug")  # the arms of which a node tries some steps
@@ -28,9 +28,9 @@ def examine(data_dir: Path | None = None, runs_dir: str | None = None) -> list[R
     return [python(), *packages(), *cuda(), memory(), disk(), *folder, *data(data_dir)]
 
 
-def row(what: str, state: str, found: str, advice: str = "") -> Row:
+def row(what: str, state: str, seen: str, advice: str = "") -> Row:
     """`state`: works, fails (no study can run), or missing (something is slower or not there)."""
-    return {"what": what, "state": state, "found": found, "what to do": advice}
+    return {"what": what, "state": state, "found": seen, "what to do": advice}
 
 
 def python() -> Row:
@@ -74,10 +74,10 @@ def cuda() -> list[Row]:
 def card(where: "torch.device") -> Row:
     from pilotstudy.trial import device
 
-    found = f"{device.describe(where)}, CUDA {device.describe(where).cuda}"
+    seen = f"{device.describe(where)}, CUDA {device.describe(where).cuda}"
     problem = device.unsupported(where)
     advice = f"{problem}: use another card, or an older torch" if problem else ""
-    return row(f"CUDA {where.index or 0}", "fails" if problem else "works", found, advice)
+    return row(f"CUDA {where.index or 0}", "fails" if problem else "works", seen, advice)
 
 
 def first_line(error: BaseException) -> str:
@@ -118,8 +118,8 @@ def storage(runs_dir: str, mark: str | None = None) -> Row:
         try_out(folder)
     except Exception as error:  # an object store's client has errors of many kinds
         advice = "give the node rights to read, write and delete there (a role or credentials), or choose another"
-        found = first_line(error)
-        return row("runs folder", "fails", found if runs_dir in found else f"{runs_dir}: {found}", advice)
+        seen = first_line(error)
+        return row("runs folder", "fails", seen if runs_dir in seen else f"{runs_dir}: {seen}", advice)
     return row("runs folder", "works", f"{runs_dir} written, read, deleted in {time.perf_counter() - since:.1f} s")
 
 
@@ -134,11 +134,11 @@ def node(gpu: bool, trains: bool, runs_dir: str | None = None, mark: str | None 
 
     try:
         where = device.choose("cuda" if gpu else "cpu")
-        found = f"{device.describe(where)}, torch {torch.__version__}"
+        seen = f"{device.describe(where)}, torch {torch.__version__}"
         problem = device.unsupported(where)
         if problem:
-            return [row("device", "fails", found, f"{problem}: use another card, or an older torch"), *folder]
-        return [row("device", "works", found), *steps(where), *folder]
+            return [row("device", "fails", seen, f"{problem}: use another card, or an older torch"), *folder]
+        return [row("device", "works", seen), *steps(where), *folder]
     except DeviceError as error:
         return [row("device", "fails", first_line(error), "no trial that asks for a GPU can run here"), *folder]
 

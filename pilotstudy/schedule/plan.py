@@ -162,14 +162,14 @@ def longest_chain(rows: list[ArmCost]) -> float:
 
 def notes(share: float | str, together: int, price: float | None, listed: Gpu | None) -> list[str]:
     """What the figures rest on. `listed`: the GPU whose price is that of our table."""
-    found = []
+    told = []
     if together > 1:
-        found.append(f"{together} trials share a GPU: times are of one alone, and no speed-up from sharing is counted")
+        told.append(f"{together} trials share a GPU: times are of one alone, and no speed-up from sharing is counted")
     elif share == "auto":
-        found.append("how many trials share a GPU is decided when the study runs; no speed-up from sharing is counted")
+        told.append("how many trials share a GPU is decided when the study runs; no speed-up from sharing is counted")
     if price:
-        found.append(f"a machine takes {prices.START_MINUTES:g} min to start, which is paid and counted")
-        found.append("with more than one, a small machine for the cluster's head (some 0.1 $ an hour) comes on top")
+        told.append(f"a machine takes {prices.START_MINUTES:g} min to start, which is paid and counted")
+        told.append("with more than one, a small machine for the cluster's head (some 0.1 $ an hour) comes on top")
     if listed:
-        found.append(f"the price is {listed.origin}; --price sets another")
-    return found
+        told.append(f"the price is {listed.origin}; --price sets another")
+    return told

@@ -76,12 +76,12 @@ def price_of(text: str) -> float:
     except ValueError:
         name, _, kind = text.upper().partition("-")
         gpu = GPUS.get(name)
-        found = {"": gpu.price, "SPOT": gpu.spot}.get(kind) if gpu else None
-        if gpu is None or found is None:
+        listed = {"": gpu.price, "SPOT": gpu.spot}.get(kind) if gpu else None
+        if gpu is None or listed is None:
             known = f"{', '.join(GPUS)}, or with -spot behind it"
             raise InputError(f"--price {text}: give dollars an hour, such as 0.7, or a GPU: {known}") from None
-        message(f"--price {text}: {found:.2f} $ an hour ({gpu.machine}, {DATE})")
-        return found
+        message(f"--price {text}: {listed:.2f} $ an hour ({gpu.machine}, {DATE})")
+        return listed
     if not (math.isfinite(dollars) and dollars > 0):
         raise InputError(f"--price {text}: give dollars an hour, more than 0, such as 0.7")
     return dollars

@@ -54,14 +54,14 @@ def checked(content: Mapping[str, object], places: Places) -> Study:
     return study
 
 
-def _new(found: list[Fault], before: list[Fault]) -> list[Fault]:
+def _new(later: list[Fault], before: list[Fault]) -> list[Fault]:
     """Those about keys of which nothing is known yet, nor of the entries of their lists."""
     known = [fault for fault in before if fault.path]
     lists = {fault.path[:-1] for fault in known if isinstance(fault.path[-1], int)}
     told = {fault.path[:2] for fault in known if fault.path[0] == "claims"}  # NO_CLAIM stands in for them
     return [
         new
-        for new in found
+        for new in later
         if new.path not in lists and new.path[:2] not in told and not any(fault.covers(new.path) for fault in known)
     ]
 

@@ -73,19 +73,21 @@ def faults_of(
     by_path: dict[KeyPath, list[ErrorDetails]] = {}
     for each in error.errors(include_url=False)[:MOST]:
         by_path.setdefault(_path_in(given, each), []).append(each)
-    unknown = {path: _unknown(model, path, prefix) for path, found in by_path.items() if _is(found, "extra_forbidden")}
+    unknown = {
+        path: _unknown(model, path, prefix) for path, errors in by_path.items() if _is(errors, "extra_forbidden")
+    }
     meant = " ".join(unknown.values())
     faults = []
-    for path, found in by_path.items():
-        if _is(found, "missing") and f"did you mean {path[-1]!r}" in meant:
+    for path, errors in by_path.items():
+        if _is(errors, "missing") and f"did you mean {path[-1]!r}" in meant:
             continue  # it is there, misspelt
-        text = unknown.get(path) or _told(model, path, prefix, found)
+        text = unknown.get(path) or _told(model, path, prefix, errors)
         faults.append(Fault(prefix + path, text))
     return faults
 
 
-def _is(found: Sequence[ErrorDetails], kind: str) -> bool:
-    return found[0]["type"] == kind
+def _is(errors: Sequence[ErrorDetails], kind: str) -> bool:
+    return errors[0]["type"] == kind
 
 
 def _path_in(given: object, error: ErrorDetails) -> KeyPath:
@@ -104,14 +106,14 @@ def _path_in(given: object, error: ErrorDetails) -> KeyPath:
     return path
 
 
-def _told(model: type[BaseModel], path: KeyPath, prefix: KeyPath, found: Sequence[ErrorDetails]) -> str:
+def _told(model: type[BaseModel], path: KeyPath, prefix: KeyPath, errors: Sequence[ErrorDetails]) -> str:
     key = dotted(prefix + path)
-    if _is(found, "missing"):
+    if _is(errors, "missing"):
         example = SMALLEST.get(key)
         return f"the key {key!r} is missing" + (f": add {example}" if example else "")
-    expected = " or ".join(dict.fromkeys(_expected(model, path, key, each) for each in found))
-    value = found[0]["input"]
-    if not key or (_is(found, "value_error") and isinstance(value, Mapping | BaseModel)):
+    expected = " or ".join(dict.fromkeys(_expected(model, path, key, each) for each in errors))
+    value = errors[0]["input"]
+    if not key or (_is(errors, "value_error") and isinstance(value, Mapping | BaseModel)):
         return f"{key or 'the study'}: {expected}"
     return f"{key} = {shown(value)}: {expected}"
 

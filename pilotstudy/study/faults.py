@@ -70,8 +70,8 @@ class Places:
 
 def refuse(faults: Iterable[Fault], places: Places) -> "NoReturn":
     """All of them as one error, in the order of the file."""
-    found = sorted(((places.find(fault.path), fault.text) for fault in faults), key=lambda each: each[0][:2])
-    lines = list(dict.fromkeys(f"{place}: {printable(text)}" for (_, _, place), text in found))
+    placed = sorted(((places.find(fault.path), fault.text) for fault in faults), key=lambda each: each[0][:2])
+    lines = list(dict.fromkeys(f"{place}: {printable(text)}" for (_, _, place), text in placed))
     if len(lines) == 1:
         raise InputError(lines[0])
     more = [f"{places.where}: {len(lines) - MOST:,} more faults"] if len(lines) > MOST else []

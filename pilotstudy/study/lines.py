@@ -19,7 +19,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     scanner = _Scanner(text)
     with suppress(IndexError, RecursionError, ValueError):  # without its line, an error can still be told
         scanner.read()
-    return scanner.found
+    return scanner.line_of
 
 
 def key_parts(text: str) -> list[str]:
@@ -37,7 +37,7 @@ class _Scanner:
 
     def __init__(self, text: str):
         self.text, self.at = text, 0
-        self.found: dict[KeyPath, int] = {}
+        self.line_of: dict[KeyPath, int] = {}
         self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._entries: dict[KeyPath, int] = {}  # how many [[tables]] each array has so far
 
@@ -75,11 +75,11 @@ class _Scanner:
             if is_last and brackets == 2:
                 self._entries[path] = self._entries.get(path, 0) + 1
             elif is_last:
-                self.found[path] = self._line(start)
-            self.found.setdefault(path, self._line(start))
+                self.line_of[path] = self._line(start)
+            self.line_of.setdefault(path, self._line(start))
             if path in self._entries:
                 path += (self._entries[path] - 1,)
-                self.found.setdefault(path, self._line(start))
+                self.line_of.setdefault(path, self._line(start))
         self.at += brackets
         return path
 
@@ -88,7 +88,7 @@ class _Scanner:
         path = table
         for key in self.key():
             path += (key,)
-            self.found.setdefault(path, self._line(start))
+            self.line_of.setdefault(path, self._line(start))
         self.at += 1  # the equals sign
         self._value(path)
 
@@ -115,7 +115,7 @@ class _Scanner:
             elif opening == "{":
                 self._pair(path)
             else:
-                self.found.setdefault((*path, number), self._line(self.at))
+                self.line_of.setdefault((*path, number), self._line(self.at))
                 self._value((*path, number))
 
     def _skip(self) -> None:

@@ -164,10 +164,10 @@ def read_uses(uses: object, folder: Path) -> list[dict[str, str]]:
     """The files that a study uses, by their paths beside it, or whole; what they declare is known from now on."""
     if not isinstance(uses, list | tuple):
         raise InputError(f"uses = {shown(uses)}: expected a list of Python files beside the study")
-    found = [_read_used(entry, folder) for entry in uses]
-    for used in found:
+    files = [_read_used(entry, folder) for entry in uses]
+    for used in files:
         extensions.load(used.name, used.text)
-    return [used.model_dump() for used in found]
+    return [used.model_dump() for used in files]
 
 
 def _read_used(entry: object, folder: Path) -> Used:

@@ -10,13 +10,13 @@ from pilotstudy.study.spec import Study
 def arm_of(study: Study, name: str) -> Arm:
     """The arm that a row of the study stands for; a name that the study does not list is that of an arm."""
     method = study.method(name)
-    found = arm_named(method)
+    arm = arm_named(method)
     own = study.arms.get(name, {}).get("label")
-    label = str(own or found.label) if own or not _is_repeated(study, name) else f"{found.label} ({name})"
-    if (found.name, found.label) == (name, label):
-        return found
-    sampled = found.sampled_label if label == found.label else f"{label}, sampled"
-    return replace(found, name=name, label=label, sampled_label=sampled)
+    label = str(own or arm.label) if own or not _is_repeated(study, name) else f"{arm.label} ({name})"
+    if (arm.name, arm.label) == (name, label):
+        return arm
+    sampled = arm.sampled_label if label == arm.label else f"{label}, sampled"
+    return replace(arm, name=name, label=label, sampled_label=sampled)
 
 
 def _is_repeated(study: Study, name: str) -> bool:
