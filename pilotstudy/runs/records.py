@@ -22,7 +22,8 @@ from pilotstudy.study.budget import Phase
 from pilotstudy.study.spec import FROZEN, Trial
 
 At = Literal["last", "best"]  # the last epoch, or the one with the lowest validation NLL
-Split = str  # validation, test, or the name of a further test set
+OWN_SPLITS = ("validation", "test")  # of the study's data
+Split = str  # one of these, or the name of a further test set
 Plain = bool | int | float | str | None  # a value in a JSON file
 
 

@@ -16,7 +16,7 @@ from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError
 from pilotstudy.metrics import registry
 from pilotstudy.metrics.soft import SOFT_METRICS
-from pilotstudy.runs.records import At
+from pilotstudy.runs.records import OWN_SPLITS, At
 from pilotstudy.storage import check_format, readable, write
 
 FORMAT = 2  # of every table; 1 had no further test sets
@@ -191,7 +191,7 @@ def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool 
 
 
 def _of_model(splits: Mapping[str, Predictions]) -> ModelPredictions:
-    extra = {name: part for name, part in splits.items() if name not in ("validation", "test")}
+    extra = {name: part for name, part in splits.items() if name not in OWN_SPLITS}
     return ModelPredictions(splits["validation"], splits["test"], extra)
 
 
