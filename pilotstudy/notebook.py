@@ -183,7 +183,7 @@ class Run(Results):
         from pilotstudy.evidence.reservations import reservations
 
         for text in more:
-            Statement.parse(text, self._evidence.known)
+            Statement.parse(text, self._evidence.known, self._evidence.kinds)
         extra = [spec.Claim(says=text, holds=text, only=()) for text in more]
         return shown.shown_claims(judge_all(self._evidence, extra), reservations(self._evidence.run))
 

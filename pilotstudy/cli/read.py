@@ -10,6 +10,7 @@ import typer
 from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir
 
 if TYPE_CHECKING:
+    from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.metrics.recalibration import Recalibration
     from pilotstudy.runs.folder import Run
 
@@ -77,14 +78,21 @@ def chosen_recalibration(recalibrate: RecalibrationName | None, scaled: bool) ->
     return recalibrate or ("temperature" if scaled else "none")
 
 
-def chosen_metrics(given: list[str] | None) -> list[str]:
-    from pilotstudy.errors import InputError, nearest
-    from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
+Test = Annotated[
+    str | None, typer.Option("--test", help="A further test set of the study. Default: its own test images.")
+]
 
+
+def chosen_metrics(given: list[str] | None, evidence: "RunEvidence", test: str) -> list[str]:
+    from pilotstudy.errors import InputError, nearest
+    from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS
+    from pilotstudy.metrics.registry import resampled_metrics
+
+    known = RESAMPLED_OOD_METRICS if evidence.is_ood(test) else resampled_metrics()
     for name in given or []:
-        if name not in resampled_metrics():
-            raise InputError(f"--metric {name}: {nearest(name, resampled_metrics())}")
-    return given or list(headline_metrics())
+        if name not in known:
+            raise InputError(f"--metric {name}: {nearest(name, known)}")
+    return given or list(evidence.headline(test))
 
 
 @app.command()
@@ -96,6 +104,7 @@ def table(
     at: At = "last",
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
+    test: Test = None,
     cost: Annotated[bool, typer.Option("--cost", help="Parameters, training seconds and passes at test, too.")] = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
@@ -106,10 +115,17 @@ def table(
     from pilotstudy.report.table import build_table
     from pilotstudy.runs.folder import Run
 
-    metrics, recalibration = chosen_metrics(metric), chosen_recalibration(recalibrate, scaled)
+    recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = RunEvidence(Run.find(run, runs_dir))
+    metrics = chosen_metrics(metric, evidence, test or "test")
     built = build_table(
-        evidence, like_paper=bool(like), metrics=metrics, at=at, recalibration=recalibration, with_cost=cost
+        evidence,
+        like_paper=bool(like),
+        metrics=metrics,
+        at=at,
+        recalibration=recalibration,
+        with_cost=cost,
+        test=test or "test",
     )
     print(FORMATS["json" if as_json else form](built))
 
@@ -136,7 +152,7 @@ def claims(
 
     evidence = RunEvidence(Run.find(run, runs_dir))
     for text in claim or []:
-        Statement.parse(text, evidence.known)  # tells what is wrong with it
+        Statement.parse(text, evidence.known, evidence.kinds)  # tells what is wrong with it
     extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
     judged = judge_all(evidence, extra)
     text = claims_text(judged, reservations(evidence.run))
@@ -155,6 +171,7 @@ def compare(
     at: At = "last",
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
+    test: Test = None,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -165,14 +182,17 @@ def compare(
     from pilotstudy.runs.folder import Run
     from pilotstudy.study.statements import Row
 
-    metrics, recalibration = chosen_metrics(metric), chosen_recalibration(recalibrate, scaled)
+    recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = [RunEvidence(Run.find(run, runs_dir)) for run in runs]
+    split = test or "test"
+    metrics = chosen_metrics(metric, evidence[0], split)
     if len(evidence) == 1:
         row = Row.parse(against, evidence[0].known) if against else reference_row(evidence[0])
-        within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration)
+        within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration, test=split)
         records = [comparison.record() for comparison in within]
     else:
-        records = [c.record() for c in compare_runs(evidence, metrics, at=at, recalibration=recalibration)]
+        between = compare_runs(evidence, metrics, at=at, recalibration=recalibration, test=split)
+        records = [comparison.record() for comparison in between]
     print(json.dumps(records) if as_json else plain.table(records))
 
 
@@ -194,6 +214,19 @@ def ensembles(
 
     rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at, recalibrate)
     print(json.dumps([row.record() for row in rows]) if as_json else ensembles_text(rows))
+
+
+@app.command("tests")
+def show_tests(run: RunArgument, runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """The study's further test sets: figures with the difference to the clean test, and what is recognised as new."""
+    from pilotstudy.evidence.run_evidence import RunEvidence
+    from pilotstudy.evidence.shift import all_test_figures
+    from pilotstudy.report.plain import tests_text
+    from pilotstudy.runs.folder import Run
+
+    evidence = RunEvidence(Run.find(run, runs_dir))
+    figures = all_test_figures(evidence)
+    print(json.dumps([figure.record() for figure in figures]) if as_json else tests_text(figures))
 
 
 @app.command()

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.figures import Figures, diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
@@ -59,12 +58,11 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
         (claim, "before" if stated_before(evidence.run, claim) else "after") for claim in evidence.study.claims
     ]
     claims += [(claim, "after") for claim in extra]
-    known = {**all_arms(), **evidence.arms}
     statements: dict[int, Statement] = {}  # by the place of their claim
     problems: dict[int, str] = {}
     for place, (claim, _) in enumerate(claims):
         try:
-            statements[place] = Statement.parse(claim.holds, known)
+            statements[place] = Statement.parse(claim.holds, evidence.known, evidence.kinds)
         except InputError as error:  # an earlier version took it
             problems[place] = str(error)
     of_study = {place: statement for place, statement in statements.items() if place < len(evidence.study.claims)}
@@ -186,11 +184,21 @@ def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int,
     deep = any(row.mode == "seeds" for statement in statements.values() for _, row in statement.terms)
     planned = planned_rows(evidence.study, evidence.arms)
     judgements: dict[int, Judgement] = {}
-    for recalibration in dict.fromkeys(statement.recalibration for statement in statements.values()):
-        alike = {place: each for place, each in statements.items() if each.recalibration == recalibration}
+    for recalibration, test in dict.fromkeys((each.recalibration, each.test) for each in statements.values()):
+        alike = {
+            place: each
+            for place, each in statements.items()
+            if (each.recalibration, each.test) == (recalibration, test)
+        }
         metrics = list(dict.fromkeys(statement.metric for statement in alike.values()))
-        lacking = "" if recalibration == "none" else evidence.lacks(recalibration=recalibration)
-        figures = evidence.figures(metrics, recalibration="none" if lacking else recalibration, deep=deep)
+        lacking = evidence.lacks(recalibration=recalibration, test=test)
+        if lacking and evidence.is_ood(test):
+            metrics = []  # the study's own test images have no such figures
+        figures = (
+            evidence.figures(metrics, deep=deep)
+            if lacking
+            else evidence.figures(metrics, recalibration=recalibration, deep=deep, test=test)
+        )
         for place, statement in alike.items():
             reason = lacking or evidence.lacks_metrics([statement.metric])
             judgements[place] = Judgement(statement, figures, planned, reason)

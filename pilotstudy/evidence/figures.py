@@ -9,6 +9,7 @@ import numpy as np
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.metrics import intervals, resampling
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.ood import metric_named
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.resampling import Sample
 from pilotstudy.study.statements import Row
@@ -81,7 +82,7 @@ class Figures:
     def figure(self, metric: str, row: Row) -> Estimate:
         estimate = intervals.contrast([(1.0, self.samples[metric][row])], [row.phase])
         assert estimate
-        lowest, highest = METRICS[metric].bounds
+        lowest, highest = metric_named(metric).bounds
         return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
 
     def contrast(self, metric: str, terms: Sequence[tuple[float, Row]], constant: float = 0.0) -> Estimate | None:
@@ -100,7 +101,8 @@ class Figures:
         others. Those that may be the best differ from it at the level over their number. A row with diverged seeds
         leads only where all have such.
         """
-        sign, several = METRICS[metric].sign, [row for row in rows if self.has(metric, row) and self.seeds(row) > 1]
+        sign = metric_named(metric).sign
+        several = [row for row in rows if self.has(metric, row) and self.seeds(row) > 1]
         if not sign or not several:
             return Best()
         sound = [row for row in several if row not in self.diverged] or several
@@ -128,7 +130,7 @@ def contrast(
     estimate = intervals.contrast([(c, figures.samples[metric][row]) for c, figures, row in terms], groups, constant)
     if estimate is None:
         return None
-    better = METRICS[metric].sign
+    better = metric_named(metric).sign
     good = {int(np.sign(c)) * better for c, figures, row in terms if row in figures.diverged}
     runs = {id(figures): figures.looks for _, figures, _ in terms}
     return replace(

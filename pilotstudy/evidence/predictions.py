@@ -15,7 +15,7 @@ from pilotstudy.metrics.recalibration import Recalibrate, Recalibration, fit, te
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.scores import Array, Labels
 from pilotstudy.runs.records import At, Split, TrialRow
-from pilotstudy.runs.schemas import Predictions, TrialPredictions
+from pilotstudy.runs.schemas import TrialPredictions
 from pilotstudy.study.statements import ENSEMBLE, Row
 
 FLOOR_DRAWS = 200  # of a noise floor that is not in a trial's evaluations
@@ -88,6 +88,13 @@ class SplitPredictions:
     labels: Labels
     rows: dict[Row, BySeed]
 
+    def at_points(self, points: NDArray[np.int64]) -> "SplitPredictions":
+        """The same for some of the points, in this order."""
+        order = np.argsort(self.points)
+        at = order[np.searchsorted(self.points, points, sorter=order)]
+        rows = {row: {seed: log_p[at] for seed, log_p in by_seed.items()} for row, by_seed in self.rows.items()}
+        return SplitPredictions(points, self.labels[at], rows)
+
 
 def gather(
     trials: Sequence[StoredTrial],
@@ -97,16 +104,23 @@ def gather(
     deep: bool,
     fingerprint: str,
     diverged: Mapping[Row, set[int]] | None = None,
+    split: Split = "test",
+    only: NDArray[np.int64] | None = None,
 ) -> TestPredictions:
     """All rows of these trials, with the paper's ensemble, and with deep ensembles too if `deep`.
 
     `recalibration`: fitted on validation, of an ensemble by itself, of recalibrated members. `diverged`: the seeds of
-    rows that have no predictions because their training diverged.
+    rows that have no predictions because their training diverged. `split`: the study's own test images, or a further
+    test set. `only`: these points of it, in this order.
     """
     recalibrated = Recalibrated(trials, at, recalibration, deep=deep)
-    test = recalibrated.split("test")
-    floors = {
-        name: stored_floors(trials, metric.floor, at, recalibration) for name, metric in METRICS.items() if metric.floor
+    test = recalibrated.split(split)
+    if only is not None:
+        test = test.at_points(only)
+    floors: dict[str, dict[Row, dict[int, float]]] = {
+        name: {} if only is not None else stored_floors(trials, metric.floor, at, recalibration, split)
+        for name, metric in METRICS.items()
+        if metric.floor
     }
     for name, by_row in floors.items():
         for row in test.rows.keys() - by_row.keys():
@@ -176,7 +190,7 @@ def gather_split(
     gathered: SplitPredictions | None = None
     for trial in trials:
         for mode in trial.modes(at):
-            part: Predictions = getattr(trial.predictions[at, mode], split)
+            part = trial.predictions[at, mode].splits[split]
             if gathered is None:
                 gathered = SplitPredictions(part.rows, part.labels, {})
             logits = part.logits[places_of(gathered.points, part.rows, trial.row.name)]
@@ -200,7 +214,7 @@ def places_of(points: NDArray[np.int64], stored: NDArray[np.int64], trial: str) 
 
 
 def stored_floors(
-    trials: Sequence[StoredTrial], floor: str, at: At, recalibration: Recalibration
+    trials: Sequence[StoredTrial], floor: str, at: At, recalibration: Recalibration, split: Split
 ) -> dict[Row, dict[int, float]]:
     """The floors that trials have in their evaluations, which are as it is and after temperature scaling."""
     by_row: dict[Row, dict[int, float]] = {}
@@ -208,7 +222,7 @@ def stored_floors(
         return by_row
     for trial in trials:
         for evaluation in trial.row.evaluations:
-            if (evaluation.at, evaluation.split, evaluation.scaled) == (at, "test", recalibration == "temperature"):
+            if (evaluation.at, evaluation.split, evaluation.scaled) == (at, split, recalibration == "temperature"):
                 row = Row(trial.row.arm, evaluation.mode, trial.row.phase)
                 by_row.setdefault(row, {})[trial.row.seed] = evaluation.figures[floor]
     return by_row

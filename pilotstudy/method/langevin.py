@@ -131,4 +131,4 @@ class Langevin(Regulariser):
         kept = self.kept[self.is_kept]
         if not len(kept):
             return super().sampled_probabilities(x, samples)
-        return torch.stack([self.vector.call(self.network, each, x).softmax(1) for each in kept]).mean(0)
+        return torch.stack([self.vector.call(self.network, each, x).softmax(1) for each in kept])

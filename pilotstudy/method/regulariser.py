@@ -187,21 +187,29 @@ class Regulariser(nn.Module):
             self.inner.prepare_sampling(batches, samples)
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
-        """The mean of the softmax over `samples` stochastic passes."""
-        return torch.stack([self(x).softmax(1) for _ in range(samples)]).mean(0)
+        """The softmax of each of `samples` stochastic passes [samples, n, K]."""
+        return torch.stack([self(x).softmax(1) for _ in range(samples)])
 
     @torch.no_grad()
     def predict(self, x: Tensor, samples: int = 0) -> Tensor:
         """Logits of the point prediction; with `samples`, the logarithm of the averaged probabilities."""
         check_number("samples", samples, least=0, whole=True)
+        if samples:
+            return self.predict_sampled(x, samples)[0]
+        with predicting(self):
+            return self(x)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def predict_sampled(self, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+        """The logarithm of the averaged probabilities [n, K], and the mean entropy of the passes [n]."""
         nested = [m for m in self.modules() if isinstance(m, Regulariser)]
         with predicting(self):
-            if not samples:
-                return self(x)  # type: ignore[no-any-return]
             try:
                 for regulariser in nested:
                     regulariser.sampling = True
-                return self.sampled_probabilities(x, samples).clamp_min(torch.finfo(x.dtype).tiny).log()
+                drawn = self.sampled_probabilities(x, samples)
             finally:
                 for regulariser in nested:
                     regulariser.sampling = False
+        log_mean = drawn.mean(0).clamp_min(torch.finfo(x.dtype).tiny).log()
+        return log_mean, torch.special.entr(drawn).sum(2).mean(0)

@@ -97,4 +97,4 @@ class Swag(Regulariser):
         if self.draws is None or len(self.draws) < samples:
             raise ValueError(f"call prepare_sampling(batches, {samples}) first: it draws the weights to predict with")
         calls = [self.vector.call(self.network, each, x) for each in self.draws[:samples]]
-        return torch.stack([logits.softmax(1) for logits in calls]).mean(0)
+        return torch.stack([logits.softmax(1) for logits in calls])

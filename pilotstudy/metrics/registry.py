@@ -33,6 +33,7 @@ from pilotstudy.metrics.computation import (
 )
 from pilotstudy.metrics.scores import BINS, Array, Labels, Logits
 from pilotstudy.metrics.smooth_ece import smooth_ece
+from pilotstudy.metrics.soft import SOFT_METRICS
 
 Better = Literal["higher", "lower", "neither"]
 DEFAULT_OBJECTIVE = "nll"
@@ -231,7 +232,7 @@ _BUILT_IN = (
 )
 
 METRICS: dict[str, Metric] = {}
-NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n")  # other columns of an evaluation
+NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n", *SOFT_METRICS)  # other columns of an evaluation
 
 
 def register(metric: Metric) -> Metric:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
-from pilotstudy.metrics.registry import METRICS
+from pilotstudy.metrics.ood import metric_named
 from pilotstudy.report.labels import row_label
 from pilotstudy.report.plain import csv_text
 from pilotstudy.report.table import Cell, Line, Table
@@ -60,8 +60,8 @@ def columns(table: Table) -> list[tuple[str, str, Callable[[Cell], str]]]:
     beside = [("paper", doubted), ("difference", difference)] if table.like_paper else [("95 %", interval)]
     all_columns: list[tuple[str, str, Callable[[Cell], str]]] = []
     for name in table.metrics:
-        all_columns.append((name, METRICS[name].heading, ours))
-        if METRICS[name].floor:
+        all_columns.append((name, metric_named(name).heading, ours))
+        if metric_named(name).floor:
             all_columns.append((name, "floor", floor))
         all_columns += [(name, heading, text) for heading, text in beside]
     return all_columns
@@ -188,8 +188,8 @@ def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
             f"{name}_leads": cell.mark in ("best", "leading"),
             f"{name}_may_be_best": cell.mark != "",
         }
-        if METRICS[name].floor:
-            record[METRICS[name].floor] = cell.floor
+        if metric_named(name).floor:
+            record[metric_named(name).floor] = cell.floor
         if like_paper:
             printed = cell.published
             record |= {

@@ -12,7 +12,6 @@ from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
-from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.report.labels import row_label
 from pilotstudy.runs.records import At
@@ -61,17 +60,20 @@ def build_table(
     recalibration: Recalibration = "none",
     with_cost: bool = False,
     resamples: int = RESAMPLES,
+    test: str = "test",
 ) -> Table:
-    """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours."""
+    """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours.
+    `test`: the study's own test images, or a further test set.
+    """
     study = evidence.study
     place = study.network.name, study.data.name
     printed = paper.printed_rows(*place)
     if like_paper and not printed:
         places = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.printed_figures())
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(places)}")
-    names = tuple(metrics or headline_metrics())
-    predictions = evidence.at(at, recalibration)
-    figures = evidence.figures(names, at, recalibration, resamples=resamples)
+    names = tuple(metrics or evidence.headline(test))
+    predictions = evidence.at(at, recalibration, test=test)
+    figures = evidence.figures(names, at, recalibration, resamples=resamples, test=test)
     rows = [Row(*row) for row in printed] if like_paper else []
     here = [*figures.rows, *(row for row in evidence.diverged if row not in figures.rows)]
     rows += [row for row in table_order(here) if row not in rows]  # what the paper does not print comes after
@@ -98,9 +100,10 @@ def build_table(
         for row in rows
     ]
     title = (
-        f"{study.title}: test figures{'' if study.imported else f' at the {at} epoch'}"
+        f"{study.title}: {'test figures' if test == 'test' else f'figures of {test}'}"
+        f"{'' if study.imported else f' at the {at} epoch'}"
         f"{'' if recalibration == 'none' else f', after {IN_WORDS[recalibration]}'}, "
-        f"{figures.points:,} test images"
+        f"{figures.points:,} {'test images' if test == 'test' else 'images'}"
     )
     notes = [
         *table_notes(lines, study if like_paper else None),

@@ -74,7 +74,7 @@ def _figures(files: RunFiles, key: str, missing: list[str], stored: list[Row]) -
     for evaluation in stored:
         model = evaluation["at"], evaluation["mode"]
         pair, temperature = predictions[model], evaluation["temperature"]
-        part = pair.test if evaluation["split"] == "test" else pair.validation
+        part = pair.splits[evaluation["split"]]
         fits = fitted(pair.validation, temperature, best.get(model))
         points = Points(scores.log_probabilities(part.logits, temperature), part.labels, fitted=fits)
         absent = [METRICS[name] for name in missing if evaluation[name] is None]

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pilotstudy.arms.arm import Declared, Role
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError, nearest
+from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS
 from pilotstudy.metrics.recalibration import RECALIBRATIONS, Recalibration
 from pilotstudy.metrics.registry import resampled_metrics
 
@@ -134,6 +136,10 @@ def _name_and_marks(text: str) -> tuple[str, list[str]]:
     return name, marks
 
 
+Tests = Mapping[str, str]  # further test sets that may be named, each with its kind: shift, ood
+NO_TESTS: Tests = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Statement:
     """Σ coefficient · figure(row) + constant < 0, or > 0. `group`: said of the first row against each of a group.
@@ -149,20 +155,28 @@ class Statement:
     qualifiers: tuple[str, ...] = ()
 
     @property
+    def test(self) -> str:
+        """What it is said of: the study's own test images, or a further test set."""
+        return next((name for name in self.qualifiers if name not in RECALIBRATIONS), "test")
+
+    @property
     def recalibration(self) -> Recalibration:
         """How the networks are recalibrated before they are compared."""
         return next((name for name in RECALIBRATIONS if name in self.qualifiers), "none")
 
     @classmethod
-    def parse(cls, text: str, arms: Arms | None = None) -> "Statement":
-        """`metric[qualifier, ..]: left < right`, both sides sums of rows and numbers; the right may be a group."""
+    def parse(cls, text: str, arms: Arms | None = None, tests: Tests = NO_TESTS) -> "Statement":
+        """`metric[qualifier, ..]: left < right`, both sides sums of rows and numbers; the right may be a group.
+
+        `tests`: the further test sets that may be named in brackets, each with its kind.
+        """
         arms = all_arms() if arms is None else arms
         groups = group_names(arms)
         before, colon, rest = text.partition(":")
         sides = re.split(r"\s([<>])\s", rest)
         if not colon or len(sides) != 3:
             raise InputError(f"claim {text!r}: expected {PATTERN}")
-        metric, qualifiers = _metric_and_qualifiers(before.strip(), text)
+        metric, qualifiers = _metric_and_qualifiers(before.strip(), text, tests)
         left, relation, right = _signed(sides[0], text), sides[1], _signed(sides[2], text)
 
         def is_group(operand: str) -> bool:
@@ -184,23 +198,27 @@ class Statement:
         return cls(metric, terms, constant, relation, qualifiers=qualifiers)
 
 
-def _metric_and_qualifiers(text: str, claim: str) -> tuple[str, tuple[str, ...]]:
+def _metric_and_qualifiers(text: str, claim: str, tests: Tests) -> tuple[str, tuple[str, ...]]:
     """`nll[temperature]` → nll, (temperature,): refused if a name is unknown, given twice, or at odds with another."""
     metric, bracket, inside = text.partition("[")
     metric = metric.strip()
     if bracket and not inside.endswith("]"):
         raise InputError(f"claim {claim!r}: expected `metric[qualifier]:`, for example `nll[temperature]:`")
-    if metric not in resampled_metrics():
-        raise InputError(f"claim {claim!r}: unknown metric {metric!r}: {nearest(metric, resampled_metrics())}")
     names = tuple(name.strip() for name in inside.removesuffix("]").split(",")) if bracket else ()
     for name in names:
-        if name not in RECALIBRATIONS:
-            raise InputError(f"claim {claim!r}: unknown qualifier {name!r}: {nearest(name, RECALIBRATIONS)}")
+        if name not in RECALIBRATIONS and name not in tests:
+            raise InputError(f"claim {claim!r}: unknown qualifier {name!r}: {nearest(name, (*RECALIBRATIONS, *tests))}")
         if names.count(name) > 1:
             raise InputError(f"claim {claim!r}: the qualifier {name!r} is given twice: once is enough")
-    recalibrations = [name for name in names if name in RECALIBRATIONS]
-    if len(recalibrations) > 1:
-        raise InputError(f"claim {claim!r}: {' and '.join(recalibrations)} both recalibrate: give one of them")
+    for doing, known in ("recalibrate", RECALIBRATIONS), ("are test sets", tests):
+        both = [name for name in names if name in known]
+        if len(both) > 1:
+            raise InputError(f"claim {claim!r}: {' and '.join(both)} both {doing}: give one of them")
+    is_ood = any(tests.get(name) == "ood" for name in names)
+    metrics = RESAMPLED_OOD_METRICS if is_ood else resampled_metrics()
+    if metric not in metrics:
+        where = " of a test set that is out of distribution" if is_ood else ""
+        raise InputError(f"claim {claim!r}: unknown metric {metric!r}{where}: {nearest(metric, metrics)}")
     return metric, names
 
 

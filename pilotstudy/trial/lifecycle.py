@@ -11,6 +11,7 @@ from pilotstudy import __version__
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CaptureError, CheckpointError, DataError, DivergedError, InputError, StorageError
 from pilotstudy.method.regulariser import Regulariser
+from pilotstudy.metrics.scores import Array
 from pilotstudy.runs import schemas
 from pilotstudy.runs.evaluating import evaluate, reliability
 from pilotstudy.runs.layout import TrialFiles
@@ -105,6 +106,7 @@ class LiveTrial:
             version=__version__,
             trial=self.trial,
             fingerprint=self.data.fingerprint,
+            tests={test.name: test.fingerprint for test in self.data.tests} if predictions and self.test else {},
             classes=self.data.classes,
             train_size=len(trainer.images.train_rows),
             parameters=parameters(trainer.regulariser),
@@ -117,12 +119,17 @@ class LiveTrial:
             status=Status.FINISHED if self.diverged is None else Status.DIVERGED,
             epochs=trainer.epoch if self.diverged is None else self.diverged,
             best_epoch=trainer.best.epoch if self.diverged is None else None,
-            evaluations=evaluate(predictions),
+            evaluations=evaluate(predictions, soft_labels(self.data)),
             validation_reliability=reliability(last.validation) if last else (),
             reliability=tuple(
                 Diagram(at, mode, reliability(pair.test)) for (at, mode), pair in predictions.items() if self.test
             ),
         )
+
+
+def soft_labels(data: DataSet) -> dict[str, Array]:
+    """Of the test sets that have such, by name."""
+    return {test.name: test.soft_labels for test in data.tests if test.soft_labels is not None}
 
 
 def environment(where: torch.device) -> dict[str, Plain]:
@@ -189,6 +196,8 @@ def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> TrialResul
         return None
     except (OSError, DataError) as error:
         raise InputError(f"{files.result} cannot be read: choose another folder") from error
-    if (result.trial, result.fingerprint) != (trial, data.fingerprint):
+    tests = {test.name: test.fingerprint for test in data.tests}
+    has_tests = result.status is Status.DIVERGED or result.tests == tests
+    if (result.trial, result.fingerprint) != (trial, data.fingerprint) or not has_tests:
         raise InputError(f"{files.result.parent} holds another trial's result: choose another folder")
     return result

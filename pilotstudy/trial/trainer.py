@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -61,6 +61,13 @@ class State(TypedDict):
     averaging: Averaged
     random: Tensor
     random_cuda: Tensor | None
+
+
+class Predicted(NamedTuple):
+    """Logits [n, K], and of sampled predictions the mean entropy of the draws [n]."""
+
+    logits: NDArray[np.float32]
+    expected_entropy: NDArray[np.float32] | None = None
 
 
 class Trainer:
@@ -193,10 +200,10 @@ class Trainer:
         """Of the model as it is now."""
         return self.predict(self.images.pixels, self.images.validation_rows, mode)
 
-    def test_logits(self, mode: Mode) -> NDArray[np.float32]:
-        """For the final evaluation; nothing else reads the test images."""
-        images = torch.from_numpy(self.data.test_images)
-        return self.predict(images, torch.arange(len(images)), mode)
+    def predict_images(self, images: NDArray[np.uint8], mode: Mode) -> Predicted:
+        """Of images that test, for the final evaluation; nothing else reads them."""
+        pixels = torch.from_numpy(images)
+        return self._predicted(pixels, torch.arange(len(pixels)), mode)
 
     def prepare_sampling(self) -> None:
         """Before Monte Carlo predictions of the model as it is now."""
@@ -212,15 +219,17 @@ class Trainer:
 
     def predict(self, pixels: Tensor, rows: Tensor, mode: Mode) -> NDArray[np.float32]:
         """Logits [n, K], float32. For Monte Carlo predictions, prepare them first."""
-        rows = rows.to(pixels.device)
+        return self._predicted(pixels, rows, mode).logits
+
+    def _predicted(self, pixels: Tensor, rows: Tensor, mode: Mode) -> Predicted:
+        batches = (pixels.index_select(0, batch) for batch in rows.to(pixels.device).split(PREDICTION_BATCH))
         with self._drawing(1):
-            samples = MC_SAMPLES if mode == "mc" else 0
-            parts = [
-                self.regulariser.predict(self.images.inputs(pixels.index_select(0, batch)), samples)
-                for batch in rows.split(PREDICTION_BATCH)
-            ]
-        logits: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-        return logits
+            if mode == "point":
+                parts = [self.regulariser.predict(self.images.inputs(batch)) for batch in batches]
+                return Predicted(torch.cat(parts).cpu().numpy())
+            drawn = [self.regulariser.predict_sampled(self.images.inputs(batch), MC_SAMPLES) for batch in batches]
+        logits, entropies = (torch.cat(of_batches).cpu().numpy() for of_batches in zip(*drawn, strict=True))
+        return Predicted(logits, entropies)
 
     def state(self) -> State:
         """Everything to go on from here, for `checkpoint.save`."""

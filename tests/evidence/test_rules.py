@@ -18,7 +18,7 @@ from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.runs.evaluating import evaluate
 from pilotstudy.runs.records import Status, TrialRow
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import Budget, Spent
 from pilotstudy.study.rows import declared_rows
@@ -44,7 +44,7 @@ def stored(phase: str, arm: str, seed: int) -> StoredTrial:
     def part(split: str, at: str) -> Predictions:
         return Predictions(np.arange(SIZE[split]), LABELS[split], logits(split, phase, arm, seed, at))
 
-    predictions = {(at, "point"): PredictionPair(part("validation", at), part("test", at)) for at in ("last", "best")}
+    predictions = {(at, "point"): ModelPredictions(part("validation", at), part("test", at)) for at in ("last", "best")}
     row = TrialRow(
         phase=phase,
         arm=arm,

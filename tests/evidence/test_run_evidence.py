@@ -16,7 +16,7 @@ from pilotstudy.metrics.recalibration import RECALIBRATIONS
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.page.content import page_data
 from pilotstudy.runs.records import TrialRow
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.study.spec import Claim
 from tests.support.made_run import made
 
@@ -49,7 +49,7 @@ def test_the_order_of_what_is_stored_does_not_matter(evidence, recalibration):
         StoredTrial(
             trial.row,
             {
-                model: PredictionPair(*(shuffled(part, random) for part in pair))
+                model: ModelPredictions(*(shuffled(part, random) for part in (pair.validation, pair.test)))
                 for model, pair in reversed(trial.predictions.items())
             },
         )
@@ -77,7 +77,7 @@ def test_trials_come_as_planned_whatever_order_they_were_taken_up_in(run, monkey
 def test_predictions_of_other_images_are_refused(evidence):
     first, second = evidence.trials[:2]
     wrong = {
-        model: PredictionPair(pair.validation, replace(pair.test, rows=pair.test.rows + 1))
+        model: ModelPredictions(pair.validation, replace(pair.test, rows=pair.test.rows + 1))
         for model, pair in second.predictions.items()
     }
     with pytest.raises(DataError, match=f"{second.row.name} predicted other images"):
