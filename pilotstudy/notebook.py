@@ -205,6 +205,12 @@ class Run(Results):
         comparisons = compare_rows(evidence, row, _metrics(metrics), at=at, recalibration=recalibration)
         return shown.shown_records([comparison.record() for comparison in comparisons])
 
+    def tests(self) -> Shown:
+        """The study's further test sets: figures of each row, with the difference to its own test images."""
+        from pilotstudy.evidence.shift import all_test_figures
+
+        return shown.shown_records([figure.record() for figure in all_test_figures(self._evidence)])
+
     def ensembles(self, at: At = "last", *, recalibration: Recalibration = "temperature") -> Shown:
         """The paper's ensemble, of all baselines, and one of the seeds of every arm, as it is and recalibrated."""
         from pilotstudy.evidence.ensembles import ensemble_figures

@@ -191,14 +191,12 @@ def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int,
             if (each.recalibration, each.test) == (recalibration, test)
         }
         metrics = list(dict.fromkeys(statement.metric for statement in alike.values()))
-        lacking = evidence.lacks(recalibration=recalibration, test=test)
-        if lacking and evidence.is_ood(test):
-            metrics = []  # the study's own test images have no such figures
-        figures = (
-            evidence.figures(metrics, deep=deep)
-            if lacking
-            else evidence.figures(metrics, recalibration=recalibration, deep=deep, test=test)
-        )
+        is_plain = (recalibration, test) == ("none", "test")
+        lacking = "" if is_plain else evidence.lacks(recalibration=recalibration, test=test)
+        if lacking:  # the rows that there are must be known all the same
+            figures = evidence.figures(deep=deep)
+        else:
+            figures = evidence.figures(metrics, recalibration=recalibration, deep=deep, test=test)
         for place, statement in alike.items():
             reason = lacking or evidence.lacks_metrics([statement.metric])
             judgements[place] = Judgement(statement, figures, planned, reason)

@@ -336,7 +336,7 @@ class Given(RunEvidence):
     """The evidence of a run with these predictions, whatever is asked for."""
 
     def __init__(self, name: str, study: spec.Study, predictions: TestPredictions):
-        frozen = SimpleNamespace(history=(), looks=None, declared=lambda: declared_rows(study))
+        frozen = SimpleNamespace(history=(), looks=None, tests={}, declared=lambda: declared_rows(study))
         super().__init__(SimpleNamespace(name=name, study=lambda: study, frozen=lambda: frozen))
         self.predictions, self.trial_rows = predictions, []
 

@@ -13,6 +13,7 @@ from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.shift import all_test_figures
 from pilotstudy.metrics import registry
+from pilotstudy.notebook import load
 from pilotstudy.page.content import page_data
 from pilotstudy.page.render import script
 from pilotstudy.runs.folder import Run
@@ -200,6 +201,7 @@ def test_commands_read_them(run, pilotstudy):
     assert "auroc_msp" in out
     records = json.loads(pilotstudy("tests", name, "--runs-dir", folder, "--json")[1])
     assert {record["kind"] for record in records} == {"shift", "ood"}
+    assert list(load(run.files.folder).tests()) == records
     code, out, _ = pilotstudy("table", name, "--runs-dir", folder, "--test", "unseen")
     assert "AUROC (largest probability)" in out
     code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "contrast-6")
