@@ -148,10 +148,12 @@ const searchedSettings = (() => {
     });
   }
   function optimism(parent) {
-    const columns = ["arm", "search", "confirmed", "optimism", "trials", "seconds"].map((head, k) => ({
+    const asItIs = (value) => value;
+    const digits = { search: fixed, confirmed: fixed, optimism: fixed, seconds: (value) => value.toFixed(0) };
+    const columns = ["arm", "search", "confirmed", "optimism", "trials", "seconds"].map((head) => ({
       head,
-      left: k === 0,
-      text: (row) => (k && k < 4 ? fixed(row[head]) : k === 5 ? row[head].toFixed(0) : row[head]),
+      left: head === "arm",
+      text: (row) => (digits[head] || asItIs)(row[head]),
     }));
     const rows = search().optimism;
     const reading =
