@@ -1,5 +1,6 @@
 import pytest
 
+from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.study import budget, reading, resources
 
@@ -18,6 +19,11 @@ def test_the_built_in_studies():
             assert study.data.name == {"cifar": "cifar10", "svhn": "svhn"}[name.split("-")[0]]
             table = {"vanilla", "pilot-a-aug", "pilot-a-drop", "dropout", "l2", "batchnorm", "data-aug"}
             assert table <= study.arms.keys()
+
+
+def test_a_study_has_every_arm_of_ours():
+    ours = {arm.name for arm in all_arms().values() if arm.source.startswith("pilotstudy.")}
+    assert set(reading.read_study("cifar-shift").arms) == ours
 
 
 def test_overrides_are_toml_values():
