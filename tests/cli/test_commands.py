@@ -39,7 +39,7 @@ def test_divergence_has_its_exit_code(pilotstudy):
 def test_what_reads_can_print_json(pilotstudy):
     rows = json.loads(pilotstudy("arms", "--json")[1])
     assert [row["arm"] for row in rows] == list(all_arms())
-    assert {row["group"] for row in rows if row["role"] is None} == {"control", "modern"}
+    assert {row["group"] for row in rows if row["role"] is None} == {"control", "modern", "bayesian"}
     assert rows[1]["search"]["decoder_variance"] == {"low": 0.01, "high": 2, "log": True, "whole": False}
     assert {row["study"] for row in json.loads(pilotstudy("studies", "--json")[1])} == set(reading.builtin_studies())
     pilotstudy("data", "prepare", "fashion")

@@ -71,7 +71,7 @@ def test_predictions_are_prepared_for_each_state_and_draw_nothing_of_the_trainin
     with torch.random.fork_rng(devices=[]):
         trainer.regulariser.load_state_dict(trainer.best.state)
         trainer.prepare_sampling()
-        assert np.array_equal(trainer.test_logits("mc"), first["best", "mc"].test.logits)
+        assert np.array_equal(trainer.predict_images(squares.test_images, "mc").logits, first["best", "mc"].test.logits)
 
 
 def test_an_arms_own_optimiser_takes_the_recipes_rate_schedule_and_decay(squares):
