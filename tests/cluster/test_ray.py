@@ -163,9 +163,10 @@ def test_a_disk_that_cannot_be_written_ends_the_run_and_nothing_is_lost(folder):
 def test_trials_that_diverge_end_neither_the_study_nor_ray(folder):
     words = ("run", folder / "chaos.toml", "--name", "wild", "--seeds", 1, "--trials", 4)
     done = pilotstudy(folder, *words, "--set", "training.learning_rate=1e30")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 4, done.stderr
     trials = Results(files_of(folder, "wild")).trials.to_pylist()
     assert [row["status"] for row in trials] == ["diverged"] * 7  # nothing to confirm
+    assert "7 of 7 trials diverged" in done.stderr
     assert "arms vanilla 0  diverged" in done.stderr
 
 
