@@ -40,10 +40,8 @@ def _predict(trainer: Trainer, test: bool) -> TrialPredictions:
 
 def predict_splits(trainer: Trainer, mode: Mode, test: bool) -> ModelPredictions:
     """What the model as it is now predicts for the validation images, and for the test images if asked."""
-    if mode == "mc":
-        trainer.prepare_sampling()
     data, rows = trainer.data, trainer.images.validation_rows.numpy()
-    validation = Predictions(rows, data.train_labels[rows], trainer.validation_logits(mode))
+    validation = Predictions(rows, data.train_labels[rows], trainer.validation_logits_prepared(mode))
     if not test:
         return ModelPredictions(validation, Predictions(rows[:0], validation.labels[:0], validation.logits[:0]))
     all_rows = np.arange(len(data.test_labels))

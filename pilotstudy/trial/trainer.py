@@ -205,6 +205,12 @@ class Trainer:
         pixels = torch.from_numpy(images)
         return self._predicted(pixels, torch.arange(len(pixels)), mode)
 
+    def validation_logits_prepared(self, mode: Mode) -> NDArray[np.float32]:
+        """The same, with what Monte Carlo predictions need beforehand."""
+        if mode == "mc":
+            self.prepare_sampling()
+        return self.validation_logits(mode)
+
     def prepare_sampling(self) -> None:
         """Before Monte Carlo predictions of the model as it is now."""
         with self._drawing(2):
