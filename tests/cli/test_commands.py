@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.study import reading, spec
@@ -84,7 +85,10 @@ def test_ctrl_c(tmp_path):
     import signal
 
     command = [sys.executable, "-m", "pilotstudy", *TRAIN, "--epochs", "1000", "-o", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where a shell started pytest with &
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
+    )
     try:
         assert "epoch 1/" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
