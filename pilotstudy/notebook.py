@@ -14,6 +14,7 @@ from pilotstudy import console, extensions
 from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.errors import InputError, WrongStudyError, nearest
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import METRICS, headline_metrics, resampled_metrics
 from pilotstudy.networks.catalogue import LIBRARIES, declared_in
 from pilotstudy.report import shown
@@ -157,15 +158,24 @@ class Run(Results):
         metrics: Sequence[str] | None = None,
         at: At = "last",
         *,
-        scaled: bool = False,
+        recalibration: Recalibration = "none",
+        cost: bool = False,
         like_paper: bool = False,
     ) -> ShownTable:
         """Every row with its spread and interval, the best marked only where it is really the best."""
         from pilotstudy.report.table import build_table
 
         _check_at(at)
-        names = _metrics(metrics)
-        return ShownTable(build_table(self._evidence, like_paper=like_paper, metrics=names, at=at, scaled=scaled))
+        _check_recalibration(recalibration)
+        table = build_table(
+            self._evidence,
+            like_paper=like_paper,
+            metrics=_metrics(metrics),
+            at=at,
+            recalibration=recalibration,
+            with_cost=cost,
+        )
+        return ShownTable(table)
 
     def claims(self, *more: str) -> Shown:
         """Which claims of the study hold; `more`: others, such as "nll: dropout < vanilla", as afterthoughts."""
@@ -173,7 +183,7 @@ class Run(Results):
         from pilotstudy.evidence.reservations import reservations
 
         for text in more:
-            Statement.parse(text, self._evidence.known)
+            Statement.parse(text, self._evidence.known, self._evidence.kinds)
         extra = [spec.Claim(says=text, holds=text, only=()) for text in more]
         return shown.shown_claims(judge_all(self._evidence, extra), reservations(self._evidence.run))
 
@@ -183,23 +193,31 @@ class Run(Results):
         metrics: Sequence[str] | None = None,
         at: At = "last",
         *,
-        scaled: bool = False,
+        recalibration: Recalibration = "none",
     ) -> Shown:
         """Every row against one, by default the reference: differences, intervals and corrected p-values."""
         from pilotstudy.evidence.compare import compare_rows, reference_row
 
         _check_at(at)
+        _check_recalibration(recalibration)
         evidence = self._evidence
         row = Row.parse(against, evidence.known) if against else reference_row(evidence)
-        comparisons = compare_rows(evidence, row, _metrics(metrics), at=at, scaled=scaled)
+        comparisons = compare_rows(evidence, row, _metrics(metrics), at=at, recalibration=recalibration)
         return shown.shown_records([comparison.record() for comparison in comparisons])
 
-    def ensembles(self, at: At = "last") -> Shown:
-        """The paper's ensemble, of all baselines, and one of the seeds of every arm."""
+    def tests(self) -> Shown:
+        """The study's further test sets: figures of each row, with the difference to its own test images."""
+        from pilotstudy.evidence.shift import all_test_figures
+
+        return shown.shown_records([figure.record() for figure in all_test_figures(self._evidence)])
+
+    def ensembles(self, at: At = "last", *, recalibration: Recalibration = "temperature") -> Shown:
+        """The paper's ensemble, of all baselines, and one of the seeds of every arm, as it is and recalibrated."""
         from pilotstudy.evidence.ensembles import ensemble_figures
 
         _check_at(at)
-        return shown.shown_ensembles(ensemble_figures(self._evidence, at))
+        _check_recalibration(recalibration)
+        return shown.shown_ensembles(ensemble_figures(self._evidence, at, recalibration))
 
     def dashboard(self, output: "str | Path | None" = None) -> "Page":
         """Writes the page of the run: one HTML file, by default in its folder."""
@@ -274,6 +292,11 @@ def _metrics(given: Sequence[str] | None) -> list[str]:
         if name not in resampled_metrics():
             raise InputError(f"metric {name!r}: {nearest(name, resampled_metrics())}")
     return list(given or headline_metrics())
+
+
+def _check_recalibration(recalibration: str) -> None:
+    if recalibration not in get_args(Recalibration):
+        raise InputError(f"recalibration = {recalibration!r}: it is one of {', '.join(get_args(Recalibration))}")
 
 
 def _engine(study: spec.Study, backend: str, address: str | None) -> "Engine":

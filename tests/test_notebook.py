@@ -206,6 +206,8 @@ def test_what_is_asked_of_a_run_is_checked(ran):
     for ask in ran.table, ran.compare, ran.ensembles:
         with pytest.raises(InputError, match="at = 'x': it is one of last, best"):
             ask(at="x")
+        with pytest.raises(InputError, match="recalibration = 'x': it is one of none, temperature, vector"):
+            ask(recalibration="x")
     with pytest.raises(InputError, match=r"give a list, \['nll'\]"):
         ran.table("nll")
 

@@ -1,4 +1,4 @@
-// 7. How it was made.
+// 8. How it was made.
 
 const madeSection = {
   add() {

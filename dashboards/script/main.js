@@ -35,6 +35,7 @@ function render() {
   answerSection.add();
   resultsSection.add();
   calibrationSection.add();
+  shiftSection.add();
   searchSection.add();
   trainingSection.add();
   trialsSection.add();

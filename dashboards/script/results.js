@@ -12,7 +12,11 @@ const resultsSection = (() => {
     ["point", "point"],
     ["mc", "Monte Carlo"],
   ];
-  const state = { variant: "last", mode: "all" };
+  const COSTS = [
+    ["no", "figures"],
+    ["yes", "with cost"],
+  ];
+  const state = { variant: "last", mode: "all", cost: "no" };
   const rows = () => page.data.table.variants[state.variant];
 
   function ours({ name, column }) {
@@ -44,6 +48,10 @@ const resultsSection = (() => {
       sub: (row) => (difference(row) > 0 ? "+" : "") + fixed(difference(row)),
     };
   }
+  function cost([name, head]) {
+    const text = (row) => (row[name] === null ? "" : row[name].toLocaleString("en", { maximumFractionDigits: 1 }));
+    return { head, sort: (row) => row[name], text };
+  }
   function columns() {
     const found = [
       { head: "row", left: true, text: (row) => row.label },
@@ -54,6 +62,7 @@ const resultsSection = (() => {
       if (metric.has_floor) found.push(floor(metric));
       if (page.data.table.paper) found.push(paper(metric));
     }
+    if (state.cost === "yes") found.push(...Object.entries(page.data.table.costs).map(cost));
     return found;
   }
   function numbers() {
@@ -74,7 +83,8 @@ const resultsSection = (() => {
         place.replaceChildren(table, ...notes);
       };
       const variants = VARIANTS.filter(([name]) => name === "last" || page.data.table.variants[name].length);
-      const controls = [toggle(variants, state, "variant", fill), toggle(MODES, state, "mode", fill)];
+      const toggles = [toggle(variants, state, "variant", fill), toggle(MODES, state, "mode", fill)];
+      const controls = [...toggles, toggle(COSTS, state, "cost", fill)];
       const csv = csvButton(() => `table-${state.variant}`, numbers);
       parent.append(h("div", { class: "controls" }, ...controls, csv), place);
       fill();

@@ -1,4 +1,4 @@
-// 4. Search: how it went, and what it found.
+// 5. Search: how it went, and what it found.
 
 const searchSection = (() => {
   const READING =

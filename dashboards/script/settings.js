@@ -1,4 +1,4 @@
-// 4. Search, continued: the settings that were searched, of one arm at a time.
+// 5. Search, continued: the settings that were searched, of one arm at a time.
 
 const searchedSettings = (() => {
   const state = { arm: null, importance: "nll", slice: "nll" };

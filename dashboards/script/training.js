@@ -1,4 +1,4 @@
-// 5. Training: learning curves, and the DGM's terms.
+// 6. Training: learning curves, and the DGM's terms.
 
 const trainingSection = (() => {
   const state = { curve: "validation_nll", row: null };

@@ -1,4 +1,4 @@
-// 6. Trials: a table of all, and one of them in detail.
+// 7. Trials: a table of all, and one of them in detail.
 
 const trialsSection = (() => {
   const PAGE = 50;

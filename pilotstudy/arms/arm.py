@@ -64,13 +64,14 @@ def widened(space: Space, start: Mapping[str, Setting]) -> Space:
 @dataclass(frozen=True)
 class Inputs:
     """What an arm may need to know of the data and the network: one example [1, C, H, W], how the inputs were scaled,
-    and the names of the network's layers in the order in which they run.
+    the names of the network's layers in the order in which they run, and the number of training images.
     """
 
     example: "Tensor"
     mean: "Tensor"
     deviation: "Tensor"
     layers: Sequence[str] = ()
+    train_size: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

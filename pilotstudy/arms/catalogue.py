@@ -19,7 +19,7 @@ T = TypeVar("T", bound="Callable[..., Regulariser]")
 
 NAME = r"[a-z0-9][a-z0-9_.-]{0,63}"
 RESERVED = ("ensemble", "others", "baselines", "sampling", "training")  # rows, groups and sections of these names
-ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups")
+ACTS_IN_FORWARD_ONLY = ("loss", "cross_entropy", "clip_gradients", "parameter_groups", "make_optimiser")
 
 LAST = 1000  # after all of ours
 

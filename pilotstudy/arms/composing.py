@@ -60,7 +60,9 @@ def _check(name: str, parts: Sequence[Arm]) -> None:
         if part.role == "reference":
             raise InputError(f"{what}: {part.name} does nothing to a network, so it has no part in this")
         if part is not parts[0] and not part.nests:
-            raise InputError(f"{what}: {part.name} has a loss of its own, so it must come first, and only one can")
+            raise InputError(
+                f"{what}: {part.name} has a loss or weights of its own, so it must come first, and only one can"
+            )
         for key in part.settings.model_fields:
             if key in seen:
                 raise InputError(f"{what}: {seen[key]} and {part.name} both have a setting {key!r}: compose others")

@@ -10,6 +10,8 @@ import typer
 from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir
 
 if TYPE_CHECKING:
+    from pilotstudy.evidence.run_evidence import RunEvidence
+    from pilotstudy.metrics.recalibration import Recalibration
     from pilotstudy.runs.folder import Run
 
 app = typer.Typer()
@@ -59,18 +61,38 @@ def results(
 At = Annotated[
     Literal["last", "best"], typer.Option(help="Which epoch: the last, or that with the lowest validation NLL.")
 ]
-Scaled = Annotated[bool, typer.Option("--scaled", help="After temperature scaling fitted on validation.")]
+RecalibrationName = Literal["temperature", "vector", "matrix", "platt"]
+Recalibrate = Annotated[
+    RecalibrationName | None,
+    typer.Option(help="After recalibration fitted on validation; all but temperature may change the accuracy."),
+]
+Scaled = Annotated[bool, typer.Option("--scaled", help="Short for --recalibrate temperature.")]
 Metrics = Annotated[list[str] | None, typer.Option("--metric", help="Default: accuracy, nll and ece.")]
 
 
-def chosen_metrics(given: list[str] | None) -> list[str]:
-    from pilotstudy.errors import InputError, nearest
-    from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
+def chosen_recalibration(recalibrate: RecalibrationName | None, scaled: bool) -> "Recalibration":
+    from pilotstudy.errors import InputError
 
+    if scaled and recalibrate not in (None, "temperature"):
+        raise InputError(f"--scaled is short for --recalibrate temperature, not {recalibrate}: give one of them")
+    return recalibrate or ("temperature" if scaled else "none")
+
+
+Test = Annotated[
+    str | None, typer.Option("--test", help="A further test set of the study. Default: its own test images.")
+]
+
+
+def chosen_metrics(given: list[str] | None, evidence: "RunEvidence", test: str) -> list[str]:
+    from pilotstudy.errors import InputError, nearest
+    from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS
+    from pilotstudy.metrics.registry import resampled_metrics
+
+    known = RESAMPLED_OOD_METRICS if evidence.is_ood(test) else resampled_metrics()
     for name in given or []:
-        if name not in resampled_metrics():
-            raise InputError(f"--metric {name}: {nearest(name, resampled_metrics())}")
-    return given or list(headline_metrics())
+        if name not in known:
+            raise InputError(f"--metric {name}: {nearest(name, known)}")
+    return given or list(evidence.headline(test))
 
 
 @app.command()
@@ -80,7 +102,10 @@ def table(
     form: Annotated[Literal["text", "markdown", "latex", "csv", "json", "html"], typer.Option("--format")] = "text",
     metric: Metrics = None,
     at: At = "last",
+    recalibrate: Recalibrate = None,
     scaled: Scaled = False,
+    test: Test = None,
+    cost: Annotated[bool, typer.Option("--cost", help="Parameters, training seconds and passes at test, too.")] = False,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -90,9 +115,18 @@ def table(
     from pilotstudy.report.table import build_table
     from pilotstudy.runs.folder import Run
 
-    metrics = chosen_metrics(metric)
+    recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = RunEvidence(Run.find(run, runs_dir))
-    built = build_table(evidence, like_paper=bool(like), metrics=metrics, at=at, scaled=scaled)
+    metrics = chosen_metrics(metric, evidence, test or "test")
+    built = build_table(
+        evidence,
+        like_paper=bool(like),
+        metrics=metrics,
+        at=at,
+        recalibration=recalibration,
+        with_cost=cost,
+        test=test or "test",
+    )
     print(FORMATS["json" if as_json else form](built))
 
 
@@ -118,7 +152,7 @@ def claims(
 
     evidence = RunEvidence(Run.find(run, runs_dir))
     for text in claim or []:
-        Statement.parse(text, evidence.known)  # tells what is wrong with it
+        Statement.parse(text, evidence.known, evidence.kinds)  # tells what is wrong with it
     extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
     judged = judge_all(evidence, extra)
     text = claims_text(judged, reservations(evidence.run))
@@ -135,7 +169,9 @@ def compare(
     ] = None,
     metric: Metrics = None,
     at: At = "last",
+    recalibrate: Recalibrate = None,
     scaled: Scaled = False,
+    test: Test = None,
     runs_dir: RunsDir = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -146,27 +182,51 @@ def compare(
     from pilotstudy.runs.folder import Run
     from pilotstudy.study.statements import Row
 
-    metrics = chosen_metrics(metric)
+    recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = [RunEvidence(Run.find(run, runs_dir)) for run in runs]
+    split = test or "test"
+    metrics = chosen_metrics(metric, evidence[0], split)
     if len(evidence) == 1:
         row = Row.parse(against, evidence[0].known) if against else reference_row(evidence[0])
-        within = compare_rows(evidence[0], row, metrics, at=at, scaled=scaled)
+        within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration, test=split)
         records = [comparison.record() for comparison in within]
     else:
-        records = [c.record() for c in compare_runs(evidence, metrics, at=at, scaled=scaled)]
+        between = compare_runs(evidence, metrics, at=at, recalibration=recalibration, test=split)
+        records = [comparison.record() for comparison in between]
     print(json.dumps(records) if as_json else plain.table(records))
 
 
 @app.command()
-def ensembles(run: RunArgument, at: At = "last", runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+def ensembles(
+    run: RunArgument,
+    at: At = "last",
+    recalibrate: Annotated[RecalibrationName, typer.Option(help="What is shown beside ensembles as they are.")] = (
+        "temperature"
+    ),
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Json = False,
+) -> None:
     """Ensembles from the stored predictions: the paper's, of all baselines, and of the seeds of every arm."""
     from pilotstudy.evidence.ensembles import ensemble_figures
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.report.plain import ensembles_text
     from pilotstudy.runs.folder import Run
 
-    rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at)
+    rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at, recalibrate)
     print(json.dumps([row.record() for row in rows]) if as_json else ensembles_text(rows))
+
+
+@app.command("tests")
+def show_tests(run: RunArgument, runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+    """The study's further test sets: figures with the difference to the clean test, and what is recognised as new."""
+    from pilotstudy.evidence.run_evidence import RunEvidence
+    from pilotstudy.evidence.shift import all_test_figures
+    from pilotstudy.report.plain import tests_text
+    from pilotstudy.runs.folder import Run
+
+    evidence = RunEvidence(Run.find(run, runs_dir))
+    figures = all_test_figures(evidence)
+    print(json.dumps([figure.record() for figure in figures]) if as_json else tests_text(figures))
 
 
 @app.command()

@@ -67,13 +67,13 @@ def train(
     loaded = study_with(study, epochs=epochs, train_size=train_size, set_=set_)
     trial = fixed_trial(loaded, arm, loaded.seeds[0] if seed is None else seed)
 
-    from pilotstudy.data.dataset import load_data
     from pilotstudy.runs.records import Status
+    from pilotstudy.study.testsets import load_study_data
     from pilotstudy.trial import device as devices
     from pilotstudy.trial.lifecycle import train_trial
 
     where = devices.choose(device)
-    data = load_data(trial.data.name, data_dir, trial.data.image_size)
+    data = load_study_data(loaded, data_dir)
     from pilotstudy.report.plain import EpochLines, trial_text
 
     with EpochLines(f"{arm}, seed {trial.seed}", trial.training.epochs) as lines:

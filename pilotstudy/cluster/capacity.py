@@ -217,7 +217,7 @@ def peak_and_memory(trials: Sequence[Trial], data: DataSet) -> tuple[float, floa
             trainer.step(x, y)
             if step == 20:
                 break
-        trainer.validation_logits(trainer.modes[-1])
+        trainer.validation_logits_prepared(trainer.modes[-1])
     return torch.cuda.max_memory_reserved(where), torch.cuda.get_device_properties(where).total_memory
 
 

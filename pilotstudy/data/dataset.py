@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,34 @@ READING = 2  # of one's own files; what an older version made of them is not use
 
 
 @dataclass(frozen=True)
+class TestSet:
+    """Images [n, C, H, W] that a study is tested on beside its own. `rows`: which these are of where they come from.
+
+    `kind`: what a network should still know (`shift`), or should know that it does not (`ood`, without labels).
+    `paired`: whether an image is a version of the study's own test image of the same row. `family`, `strength`: of a
+    corruption.
+    """
+
+    __test__ = False  # for pytest: not a class of tests
+
+    name: str
+    kind: Literal["shift", "ood"]
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]  # −1 where they are none of the study's
+    rows: NDArray[np.int64]
+    fingerprint: str
+    paired: bool = False
+    family: str = ""
+    strength: int = 0
+    soft_labels: NDArray[np.float64] | None = None  # [n, K], what people said
+
+
+@dataclass(frozen=True)
 class DataSet:
-    """Images [n, C, H, W] uint8 and labels [n] int64, memory-mapped; `fingerprint` is a SHA-256 over all of it."""
+    """Images [n, C, H, W] uint8 and labels [n] int64, memory-mapped; `fingerprint` is a SHA-256 over all of it.
+
+    `tests`: further test sets, which are no part of it.
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -52,6 +79,7 @@ class DataSet:
     train_labels: NDArray[np.int64]
     test_images: NDArray[np.uint8]
     test_labels: NDArray[np.int64]
+    tests: tuple[TestSet, ...] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -71,7 +71,7 @@ def _named(where: object, train: Given, test: Given, names: Sequence[str]) -> Cl
 
 def _numbered(where: object, train: Given, test: Given, names: Sequence[str]) -> Classified:
     for split, given in ("train", train), ("test", test):
-        _check_whole(where, split, given, len(names))
+        check_whole(where, split, given, len(names))
     count = len(names) or int(train.max()) + 1
     if test.max() >= count:
         raise DataError(
@@ -81,7 +81,7 @@ def _numbered(where: object, train: Given, test: Given, names: Sequence[str]) ->
     return Classified(train.astype(np.int64), test.astype(np.int64), tuple(names) or tuple(map(str, range(count))))
 
 
-def _check_whole(where: object, split: str, given: Given, named: int) -> None:
+def check_whole(where: object, split: str, given: Given, named: int) -> None:
     """Refuses the first label that is no number of a class, of which so many are named, or none."""
     if given.dtype.kind not in "biuf":
         raise DataError(f"{where}: {split} labels are of the kind {given.dtype}; {HOW}")

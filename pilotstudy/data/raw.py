@@ -42,17 +42,36 @@ def resized(raw: Raw, size: int | None) -> Raw:
     """The same images as squares of this size."""
     if size is None:
         return raw
-    from PIL import Image
-
-    def square(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        channels = (Image.fromarray(channel) for channel in image)
-        return np.stack([np.asarray(c.resize((size, size), Image.Resampling.BILINEAR)) for c in channels])
 
     def split(labelled: Labelled) -> Labelled:
-        with ThreadPoolExecutor() as pool:
-            return Labelled(np.stack(list(pool.map(square, labelled.images))), labelled.labels)
+        return Labelled(in_size(labelled.images, size, size), labelled.labels)
 
     return Raw(split(raw.train), split(raw.test), raw.classes)
+
+
+def in_size(images: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """The same images with so many pixels."""
+    from PIL import Image
+
+    def one(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        channels = (Image.fromarray(channel) for channel in image)
+        return np.stack([np.asarray(c.resize((width, height), Image.Resampling.BILINEAR)) for c in channels])
+
+    with ThreadPoolExecutor() as pool:
+        return np.stack(list(pool.map(one, images)))
+
+
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green and blue, as Pillow has it
+
+
+def fitted(images: NDArray[np.uint8], shape: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """The same images in another's colours and size [C, H, W]; grey becomes all channels, colour its luminance."""
+    channels, height, width = shape
+    if images.shape[1] == 1 < channels:
+        images = np.repeat(images, channels, axis=1)
+    elif images.shape[1] > channels:
+        images = np.rint(np.tensordot(images, LUMINANCE, axes=(1, 0)))[:, None].astype(np.uint8)
+    return images if images.shape[2:] == (height, width) else in_size(images, height, width)
 
 
 def alike(where: object, raw: Raw) -> Raw:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.figures import Figures, diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
@@ -59,12 +58,11 @@ def judge_all(evidence: RunEvidence, extra: Iterable[Claim] = ()) -> list[Judged
         (claim, "before" if stated_before(evidence.run, claim) else "after") for claim in evidence.study.claims
     ]
     claims += [(claim, "after") for claim in extra]
-    known = {**all_arms(), **evidence.arms}
     statements: dict[int, Statement] = {}  # by the place of their claim
     problems: dict[int, str] = {}
     for place, (claim, _) in enumerate(claims):
         try:
-            statements[place] = Statement.parse(claim.holds, known)
+            statements[place] = Statement.parse(claim.holds, evidence.known, evidence.kinds)
         except InputError as error:  # an earlier version took it
             problems[place] = str(error)
     of_study = {place: statement for place, statement in statements.items() if place < len(evidence.study.claims)}
@@ -183,23 +181,43 @@ def rows_of(statement: Statement, planned: Sequence[Row]) -> list[Row]:
 def judge(evidence: RunEvidence, statements: dict[int, Statement]) -> "dict[int, Judgement]":
     if not statements:
         return {}
-    metrics = list(dict.fromkeys(statement.metric for statement in statements.values()))
     deep = any(row.mode == "seeds" for statement in statements.values() for _, row in statement.terms)
-    figures, planned = evidence.figures(metrics, deep=deep), planned_rows(evidence.study, evidence.arms)
-    return {place: Judgement(statement, figures, planned) for place, statement in statements.items()}
+    planned = planned_rows(evidence.study, evidence.arms)
+    judgements: dict[int, Judgement] = {}
+    for recalibration, test in dict.fromkeys((each.recalibration, each.test) for each in statements.values()):
+        alike = {
+            place: each
+            for place, each in statements.items()
+            if (each.recalibration, each.test) == (recalibration, test)
+        }
+        metrics = list(dict.fromkeys(statement.metric for statement in alike.values()))
+        is_plain = (recalibration, test) == ("none", "test")
+        lacking = "" if is_plain else evidence.lacks(recalibration=recalibration, test=test)
+        if lacking:  # the rows that there are must be known all the same
+            figures = evidence.figures(deep=deep)
+        else:
+            figures = evidence.figures(metrics, recalibration=recalibration, deep=deep, test=test)
+        for place, statement in alike.items():
+            reason = lacking or evidence.lacks_metrics([statement.metric])
+            judgements[place] = Judgement(statement, figures, planned, reason)
+    return judgements
 
 
 class Judgement:
-    """A statement held against the figures: one comparison, or one with each row of a group."""
+    """A statement held against the figures: one comparison, or one with each row of a group.
 
-    def __init__(self, statement: Statement, figures: Figures, planned: Sequence[Row]):
+    `lacking`: why there are no such figures; empty where there are.
+    """
+
+    def __init__(self, statement: Statement, figures: Figures, planned: Sequence[Row], lacking: str = ""):
+        self.lacking = lacking
         self.sign = -1 if statement.relation == "<" else 1
         self.figures = figures
         self.rows = [row for _, row in statement.terms]
         self.estimates: dict[str, Estimate] = {}  # by opponent
         self.missing = [str(row) for row in self.rows if row not in figures.rows]
         self.absent: list[str] = []  # of a group: planned, but nothing to compare with
-        if not self.missing:
+        if not (self.missing or lacking):
             opponents: Sequence[Row | None] = [None]
             if statement.group:
                 opponents = statement.group.members(planned, self.rows[0])
@@ -234,7 +252,7 @@ class Judgement:
     @property
     def uncorrected(self) -> Verdict:
         """The verdict if it were the only claim."""
-        if self.missing:
+        if self.missing or self.lacking:
             return "not tested"
         if any(estimate.seeds < 2 for estimate in self.estimates.values()):
             return "undecided"
@@ -252,6 +270,8 @@ class Judgement:
 
     def reason(self, correction: Corrected | None) -> str:
         """Why it is not decided; empty where it is."""
+        if self.lacking:
+            return self.lacking
         if self.missing:
             return f"the run has no {', no '.join(self.missing)}"
         if self.verdict(correction) != "undecided" or self.shown is None:

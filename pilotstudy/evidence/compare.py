@@ -8,7 +8,8 @@ from pilotstudy.evidence.figures import Figures, contrast
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
-from pilotstudy.metrics.registry import METRICS
+from pilotstudy.metrics.ood import metric_named
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.resampling import Sample
 from pilotstudy.runs.records import At
 from pilotstudy.study.spec import Study
@@ -34,7 +35,7 @@ class Difference:
     def of(
         cls, metric: str, estimate: Estimate, p_holm: float, points: int, ours: Sample, theirs: Sample
     ) -> "Difference":
-        sign = METRICS[metric].sign
+        sign = metric_named(metric).sign
         needed = intervals.seeds_needed(estimate) if estimate.sign == 0 else None
         return cls(
             difference=estimate.value,
@@ -90,10 +91,18 @@ class RunComparison:
 
 
 def compare_rows(
-    evidence: RunEvidence, against: Row, metrics: Sequence[str], *, at: At = "last", scaled: bool = False
+    evidence: RunEvidence,
+    against: Row,
+    metrics: Sequence[str],
+    *,
+    at: At = "last",
+    recalibration: Recalibration = "none",
+    test: str = "test",
 ) -> list[RowComparison]:
     """Every row against one, for each metric; p-values corrected (Holm) within the metric."""
-    figures = evidence.figures(metrics, at, scaled=scaled, deep=against.mode == "seeds")
+    if lacking := evidence.lacks_metrics(metrics):
+        raise InputError(lacking)
+    figures = evidence.figures(metrics, at, recalibration, deep=against.mode == "seeds", test=test)
     if against not in figures.rows:
         names = [str(row) for row in figures.rows]
         raise InputError(f"run {evidence.run.name!r} has no row {str(against)!r}: {nearest(str(against), names)}")
@@ -116,14 +125,22 @@ def reference_row(evidence: RunEvidence) -> Row:
 
 
 def compare_runs(
-    runs: Sequence[RunEvidence], metrics: Sequence[str], *, at: At = "last", scaled: bool = False
+    runs: Sequence[RunEvidence],
+    metrics: Sequence[str],
+    *,
+    at: At = "last",
+    recalibration: Recalibration = "none",
+    test: str = "test",
 ) -> list[RunComparison]:
     """The rows that all runs have, each run against the first. Test points are paired where they are the same, seeds
     where everything but the code is.
     """
     first, *others = runs
-    fingerprints = [evidence.at(at, scaled=scaled).fingerprint for evidence in runs]
-    figures = [evidence.figures(metrics, at, scaled=scaled) for evidence in runs]
+    for evidence in runs:
+        if lacking := evidence.lacks_metrics(metrics):
+            raise InputError(lacking)
+    fingerprints = [evidence.at(at, recalibration, test=test).fingerprint for evidence in runs]
+    figures = [evidence.figures(metrics, at, recalibration, test=test) for evidence in runs]
     common = [row for row in figures[0].rows if all(row in others.rows for others in figures[1:])]
     if not common:
         raise InputError(f"{', '.join(evidence.run.name for evidence in runs)} have no row in common")
@@ -185,7 +202,7 @@ def difference_in_words(metric: str, difference: Estimate, p_holm: float, points
         more = f"about {needed} would show one this large" if needed else "more seeds alone would not show one"
         return f"{text}; {more}"
     word = "higher" if difference.value > 0 else "lower"
-    verdict = {1: " (better)", 0: "", -1: " (worse)"}[difference.sign * METRICS[metric].sign]
+    verdict = {1: " (better)", 0: "", -1: " (worse)"}[difference.sign * metric_named(metric).sign]
     if difference.seeds == 1:
         return f"{word}{verdict} for this one seed"
     return word + verdict + ("" if p_holm < 0.05 else ", but not after correction for the number of comparisons")

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pilotstudy.evidence.costs import Cost, costs
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import METRICS, evaluate
 from pilotstudy.runs.records import At
 from pilotstudy.study.statements import ENSEMBLE, Row
@@ -18,31 +20,40 @@ class EnsembleRow:
 
     row: Row
     at: At
-    scaled: bool
+    recalibration: Recalibration
     seeds: int
     members: tuple[str, ...]
-    figures: Mapping[str, float]  # by metric
+    figures: Mapping[str, float | None]  # by metric; None: its predictions cannot tell
+    cost: Cost
 
     def record(self) -> dict[str, object]:
         """For files: a column for each metric."""
-        own = {"row": str(self.row), "at": self.at, "scaled": self.scaled, "seeds": self.seeds}
-        return own | {"members": ", ".join(self.members)} | dict(self.figures)
+        own = {"row": str(self.row), "at": self.at, "recalibration": self.recalibration, "seeds": self.seeds}
+        return own | {"members": ", ".join(self.members)} | dict(self.figures) | self.cost.record()
 
 
-def ensemble_figures(evidence: RunEvidence, at: At = "last") -> list[EnsembleRow]:
-    """Every ensemble with all metrics, as it is and, where it can be fitted, after temperature scaling."""
-    ensembles = []
-    for scaled in False, True:
-        if scaled and evidence.lacks(at, scaled=True):
-            continue
-        predictions = evidence.at(at, scaled=scaled, deep=True)
-        for row, by_seed in predictions.rows.items():
-            if row.mode in (ENSEMBLE, "seeds"):
-                figures = [evaluate(log_p, predictions.labels) for log_p in by_seed.values()]
-                means = {name: float(np.mean([of_seed[name] for of_seed in figures])) for name in METRICS}
-                members = member_names(predictions, row)
-                ensembles.append(EnsembleRow(row, at, scaled, len(by_seed), members, means))
+def ensemble_figures(
+    evidence: RunEvidence, at: At = "last", recalibration: Recalibration = "temperature"
+) -> list[EnsembleRow]:
+    """Every ensemble with all metrics, as it is and, where it can be fitted, after a recalibration."""
+    ensembles, by_row = [], costs(evidence)
+    choices: list[Recalibration] = ["none"] if recalibration == "none" else ["none", recalibration]
+    for applied in choices:
+        if not evidence.lacks(at, applied):
+            predictions = evidence.at(at, applied, deep=True)
+            rows = [row for row in predictions.rows if row.mode in (ENSEMBLE, "seeds")]
+            ensembles += [ensemble_row(predictions, row, at, applied, by_row[row]) for row in rows]
     return ensembles
+
+
+def ensemble_row(
+    predictions: TestPredictions, row: Row, at: At, recalibration: Recalibration, cost: Cost
+) -> EnsembleRow:
+    by_seed, fits = predictions.rows[row], predictions.fits.get(row, {})
+    figures = [evaluate(log_p, predictions.labels, fitted=fits.get(seed)) for seed, log_p in by_seed.items()]
+    told = figures[0].keys()
+    means = {name: float(np.mean([each[name] for each in figures])) if name in told else None for name in METRICS}
+    return EnsembleRow(row, at, recalibration, len(by_seed), member_names(predictions, row), means, cost)
 
 
 def member_names(predictions: TestPredictions, ensemble: Row) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.metrics import intervals, resampling
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.ood import metric_named
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.resampling import Sample
 from pilotstudy.study.statements import Row
@@ -52,15 +53,19 @@ class Figures:
         self.rows: list[Row] = list(predictions.rows)
         self.diverged = predictions.diverged
         self.looks = looks
-        self.samples: dict[str, dict[Row, Sample]] = {name: {} for name in metrics}
+        self.samples: dict[str, dict[Row, Sample]] = {name: {} for name in metrics}  # empty where it cannot be told
+        self._seeds = {row: len(by_seed) for row, by_seed in predictions.rows.items()}
+        fits = predictions.fits if any(METRICS[name].needs_validation for name in metrics) else {}
+        told = [name for name in metrics if fits or not METRICS[name].needs_validation]
         networks = [log_p for by_seed in predictions.rows.values() for log_p in by_seed.values()]
         # The seed comes from the data, so runs on the same test points are resampled alike, and others apart.
         seed = int(predictions.fingerprint[:8] or "0", 16)
-        values, resampled = resampling.resample(networks, predictions.labels, metrics, resamples, seed)
+        of_networks = [fits[row][seed] for row, by_seed in predictions.rows.items() for seed in by_seed] if fits else []
+        values, resampled = resampling.resample(networks, predictions.labels, told, resamples, seed, of_networks)
         start = 0
         for row, by_seed in predictions.rows.items():
             span = slice(start, start + len(by_seed))
-            for name in metrics:
+            for name in told:
                 stored = predictions.floors.get(name, {}).get(row)
                 floors = np.array([stored[seed] for seed in by_seed]) if stored else None
                 self.samples[name][row] = Sample(tuple(by_seed), values[name][span], resampled[name][:, span], floors)
@@ -68,12 +73,16 @@ class Figures:
 
     def seeds(self, row: Row) -> int:
         """How many seeds its figures rest on."""
-        return len(self.samples[self.metrics[0]][row].seeds)
+        return self._seeds[row]
+
+    def has(self, metric: str, row: Row) -> bool:
+        """Whether the row is there, and all that the metric needs of it."""
+        return row in self.samples[metric]
 
     def figure(self, metric: str, row: Row) -> Estimate:
         estimate = intervals.contrast([(1.0, self.samples[metric][row])], [row.phase])
         assert estimate
-        lowest, highest = METRICS[metric].bounds
+        lowest, highest = metric_named(metric).bounds
         return replace(estimate, low=max(estimate.low, lowest), high=min(estimate.high, highest))
 
     def contrast(self, metric: str, terms: Sequence[tuple[float, Row]], constant: float = 0.0) -> Estimate | None:
@@ -92,7 +101,8 @@ class Figures:
         others. Those that may be the best differ from it at the level over their number. A row with diverged seeds
         leads only where all have such.
         """
-        sign, several = METRICS[metric].sign, [row for row in rows if self.seeds(row) > 1]
+        sign = metric_named(metric).sign
+        several = [row for row in rows if self.has(metric, row) and self.seeds(row) > 1]
         if not sign or not several:
             return Best()
         sound = [row for row in several if row not in self.diverged] or several
@@ -115,10 +125,12 @@ def contrast(
 
     A diverged seed counts as arbitrarily bad, so no sign is found that its row's figure, without it, may have made.
     """
+    if not all(figures.has(metric, row) for _, figures, row in terms):
+        return None
     estimate = intervals.contrast([(c, figures.samples[metric][row]) for c, figures, row in terms], groups, constant)
     if estimate is None:
         return None
-    better = METRICS[metric].sign
+    better = metric_named(metric).sign
     good = {int(np.sign(c)) * better for c, figures, row in terms if row in figures.diverged}
     runs = {id(figures): figures.looks for _, figures, _ in terms}
     return replace(

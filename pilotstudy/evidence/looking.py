@@ -6,7 +6,6 @@ from typing import cast
 
 import numpy as np
 
-from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.claims import Standing, Verdict, rows_of, stand
 from pilotstudy.evidence.run_evidence import RunEvidence
@@ -46,7 +45,7 @@ def parsed_claims(evidence: RunEvidence) -> dict[int, Statement]:
     statements = {}
     for place, claim in enumerate(evidence.study.claims):
         try:
-            statements[place] = Statement.parse(claim.holds, {**all_arms(), **evidence.arms})
+            statements[place] = Statement.parse(claim.holds, evidence.known, evidence.kinds)
         except InputError:  # whoever judges it says so
             continue
     return statements

@@ -1,25 +1,27 @@
 """The stored test predictions of a run, by row and seed, and the ensembles made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from pilotstudy.arms.arm import Declared
+from pilotstudy.arms.arm import Declared, Mode
 from pilotstudy.errors import DataError
-from pilotstudy.metrics import scores
-from pilotstudy.metrics.computation import Points
+from pilotstudy.metrics.computation import Fitted, Points
+from pilotstudy.metrics.recalibration import Recalibrate, Recalibration, fit, temperature_scaling
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.scores import Array, Labels
-from pilotstudy.runs.records import At, TrialRow
-from pilotstudy.runs.schemas import Predictions, TrialPredictions
+from pilotstudy.runs.records import At, Split, TrialRow
+from pilotstudy.runs.schemas import TrialPredictions
 from pilotstudy.study.statements import ENSEMBLE, Row
 
-FLOOR_DRAWS = 200  # of an ensemble's noise floor; those of trials are in their evaluations
+FLOOR_DRAWS = 200  # of a noise floor that is not in a trial's evaluations
 
 BySeed = dict[int, Array]  # seed → log-probabilities [n, K] of the same points
+Fits = dict[Row, dict[int, Fitted]]  # what is fitted on validation, by row and seed
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,23 @@ class StoredTrial:
     predictions: TrialPredictions
     declared: Declared | None = None  # what there is to know of its arm
 
+    def modes(self, at: At) -> list[Mode]:
+        """That it predicted in at this epoch."""
+        return sorted((mode for epoch, mode in self.predictions if epoch == at), key=("point", "mc").index)
+
+    def named(self, mode: str) -> Row:
+        return Row(self.row.arm, mode, self.row.phase, self.declared)
+
     def temperature(self, at: At, mode: str) -> float:
         """That was fitted on its validation predictions."""
         return next(e.temperature for e in self.row.evaluations if (e.at, e.mode, e.scaled) == (at, mode, True))
+
+    def recalibrate(self, at: At, mode: Mode, recalibration: Recalibration) -> Recalibrate:
+        """What recalibrates its predictions, fitted on those of validation."""
+        if recalibration == "temperature":
+            return temperature_scaling(self.temperature(at, mode))
+        validation = self.predictions[at, mode].validation
+        return fit(recalibration, validation.logits, validation.labels)
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,12 @@ class TestPredictions:
     fingerprint: str  # of the data
     floors: Mapping[str, Mapping[Row, Mapping[int, float]]]  # by metric: the noise floor of each network
     diverged: Mapping[Row, int] = field(default_factory=dict)  # how many seeds, of the rows that have such
+    fit: Callable[[], Fits] = dict  # what metrics that need validation take; empty where a network has none
+
+    @cached_property
+    def fits(self) -> Fits:
+        """Fitted when it is first asked for."""
+        return self.fit()
 
     @property
     def members(self) -> list[Row]:
@@ -66,52 +88,114 @@ class SplitPredictions:
     labels: Labels
     rows: dict[Row, BySeed]
 
+    def at_points(self, points: NDArray[np.int64]) -> "SplitPredictions":
+        """The same for some of the points, in this order."""
+        order = np.argsort(self.points)
+        at = order[np.searchsorted(self.points, points, sorter=order)]
+        rows = {row: {seed: log_p[at] for seed, log_p in by_seed.items()} for row, by_seed in self.rows.items()}
+        return SplitPredictions(points, self.labels[at], rows)
+
 
 def gather(
     trials: Sequence[StoredTrial],
     at: At,
     *,
-    scaled: bool,
+    recalibration: Recalibration,
     deep: bool,
     fingerprint: str,
     diverged: Mapping[Row, set[int]] | None = None,
+    split: Split = "test",
+    only: NDArray[np.int64] | None = None,
 ) -> TestPredictions:
     """All rows of these trials, with the paper's ensemble, and with deep ensembles too if `deep`.
 
-    `scaled`: after temperature scaling fitted on validation, of an ensemble with a temperature of its own. `diverged`:
-    the seeds of rows that have no predictions because their training diverged.
+    `recalibration`: fitted on validation, of an ensemble by itself, of recalibrated members. `diverged`: the seeds of
+    rows that have no predictions because their training diverged. `split`: the study's own test images, or a further
+    test set. `only`: these points of it, in this order.
     """
-    test = gather_split(trials, "test", at, scaled=scaled)
-    ensembles = ensemble_rows(test.rows, deep)
-    if scaled:
-        validation = gather_split(trials, "validation", at, scaled=True)
-        on_validation = ensemble_rows(validation.rows, deep)
-        for row, by_seed in ensembles.items():
-            for seed, log_p in by_seed.items():
-                temperature = scores.fit_temperature(on_validation[row][seed], validation.labels)
-                by_seed[seed] = scores.log_probabilities(log_p, temperature)
-    floors = {
-        name: stored_floors(trials, metric.floor, at, scaled=scaled)
-        | {row: floors_of(metric.floor, by_seed, test.labels) for row, by_seed in ensembles.items()}
+    recalibrated = Recalibrated(trials, at, recalibration, deep=deep)
+    test = recalibrated.split(split)
+    if only is not None:
+        test = test.at_points(only)
+    floors: dict[str, dict[Row, dict[int, float]]] = {
+        name: {} if only is not None else stored_floors(trials, metric.floor, at, recalibration, split)
         for name, metric in METRICS.items()
         if metric.floor
     }
-    lost = with_ensembles(diverged or {}, test.rows | ensembles)
+    for name, by_row in floors.items():
+        for row in test.rows.keys() - by_row.keys():
+            by_row[row] = floors_of(METRICS[name].floor, test.rows[row], test.labels)
+    lost = with_ensembles(diverged or {}, test.rows)
     counted = {row: len(seeds) for row, seeds in lost.items()}
-    return TestPredictions(test.rows | ensembles, test.labels, fingerprint, floors, counted)
+    return TestPredictions(test.rows, test.labels, fingerprint, floors, counted, recalibrated.fits)
 
 
-def gather_split(trials: Sequence[StoredTrial], split: str, at: At, *, scaled: bool) -> SplitPredictions:
+class Recalibrated:
+    """The predictions of all rows at one epoch, those of both splits recalibrated alike."""
+
+    def __init__(self, trials: Sequence[StoredTrial], at: At, recalibration: Recalibration, *, deep: bool):
+        self.trials, self.at, self.recalibration, self.deep = trials, at, recalibration, deep
+        self.networks = {
+            (trial.row.key, mode): trial.recalibrate(at, mode, recalibration)
+            for trial in trials
+            for mode in trial.modes(at)
+        }
+
+    def split(self, name: Split) -> SplitPredictions:
+        """Of networks and of ensembles."""
+        gathered = gather_split(self.trials, name, self.at, self.networks)
+        ensembles = ensemble_rows(gathered.rows, self.deep)
+        if self.recalibration != "none":
+            ensembles = {
+                row: {seed: self.ensembles[row][seed](log_p) for seed, log_p in by_seed.items()}
+                for row, by_seed in ensembles.items()
+            }
+        return replace(gathered, rows=gathered.rows | ensembles)
+
+    @cached_property
+    def ensembles(self) -> dict[Row, dict[int, Recalibrate]]:
+        """What recalibrates each ensemble, fitted on its own validation predictions."""
+        validation = gather_split(self.trials, "validation", self.at, self.networks)
+        return {
+            row: {seed: fit(self.recalibration, log_p, validation.labels) for seed, log_p in by_seed.items()}
+            for row, by_seed in ensemble_rows(validation.rows, self.deep).items()
+        }
+
+    def fits(self) -> Fits:
+        """What metrics take from validation predictions; nothing where a trial has none."""
+        if not all(trial.row.has_validation for trial in self.trials):
+            return {}
+        validation, known = self.split("validation"), self._known_temperatures()
+        return {
+            row: {seed: Fitted.on(log_p, validation.labels, known.get((row, seed))) for seed, log_p in by_seed.items()}
+            for row, by_seed in validation.rows.items()
+        }
+
+    def _known_temperatures(self) -> dict[tuple[Row, int], float]:
+        """With the least NLL on validation: of networks as they are, what they stored; of those scaled by it, 1."""
+        if self.recalibration not in ("none", "temperature"):
+            return {}
+        is_scaled = self.recalibration == "temperature"
+        return {
+            (trial.named(mode), trial.row.seed): 1.0 if is_scaled else trial.temperature(self.at, mode)
+            for trial in self.trials
+            for mode in trial.modes(self.at)
+        }
+
+
+def gather_split(
+    trials: Sequence[StoredTrial], split: Split, at: At, networks: Mapping[tuple[str, Mode], Recalibrate]
+) -> SplitPredictions:
+    """Of networks, without ensembles. `networks`: what makes log-probabilities of logits, by key and mode."""
     gathered: SplitPredictions | None = None
     for trial in trials:
-        for mode in sorted((mode for epoch, mode in trial.predictions if epoch == at), key=("point", "mc").index):
-            part: Predictions = getattr(trial.predictions[at, mode], split)
+        for mode in trial.modes(at):
+            part = trial.predictions[at, mode].splits[split]
             if gathered is None:
                 gathered = SplitPredictions(part.rows, part.labels, {})
             logits = part.logits[places_of(gathered.points, part.rows, trial.row.name)]
-            row = Row(trial.row.arm, mode, trial.row.phase, trial.declared)
-            temperature = trial.temperature(at, mode) if scaled else 1.0
-            gathered.rows.setdefault(row, {})[trial.row.seed] = scores.log_probabilities(logits, temperature)
+            log_p = networks[trial.row.key, mode](logits)
+            gathered.rows.setdefault(trial.named(mode), {})[trial.row.seed] = log_p
     assert gathered is not None, "there are no trials"
     return gathered
 
@@ -129,19 +213,23 @@ def places_of(points: NDArray[np.int64], stored: NDArray[np.int64], trial: str) 
     return places
 
 
-def stored_floors(trials: Sequence[StoredTrial], floor: str, at: At, *, scaled: bool) -> dict[Row, dict[int, float]]:
-    """The floors that trials have in their evaluations."""
+def stored_floors(
+    trials: Sequence[StoredTrial], floor: str, at: At, recalibration: Recalibration, split: Split
+) -> dict[Row, dict[int, float]]:
+    """The floors that trials have in their evaluations, which are as it is and after temperature scaling."""
     by_row: dict[Row, dict[int, float]] = {}
+    if recalibration not in ("none", "temperature"):
+        return by_row
     for trial in trials:
         for evaluation in trial.row.evaluations:
-            if (evaluation.at, evaluation.split, evaluation.scaled) == (at, "test", scaled):
+            if (evaluation.at, evaluation.split, evaluation.scaled) == (at, split, recalibration == "temperature"):
                 row = Row(trial.row.arm, evaluation.mode, trial.row.phase)
                 by_row.setdefault(row, {})[trial.row.seed] = evaluation.figures[floor]
     return by_row
 
 
 def floors_of(floor: str, by_seed: BySeed, labels: Labels) -> dict[int, float]:
-    """The same of an ensemble."""
+    """The same, computed."""
     return {seed: METRICS[floor].value(Points(log_p, labels, draws=FLOOR_DRAWS)) for seed, log_p in by_seed.items()}
 
 

@@ -1,19 +1,24 @@
 """The way in to what a run's stored predictions say."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from pilotstudy.arms.arm import Declared, Space
 from pilotstudy.arms.catalogue import all_arms
-from pilotstudy.errors import InputError
+from pilotstudy.errors import InputError, nearest
 from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.ood import OodFigures, OodPredictions, gather_ood
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
 from pilotstudy.evidence.reservations import looks
+from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS, metric_named
+from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
 from pilotstudy.metrics.registry import METRICS, evaluate, headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
+from pilotstudy.runs.evaluating import fitted
 from pilotstudy.runs.folder import Run
-from pilotstudy.runs.records import At, Evaluation, Status, TrialRow
+from pilotstudy.runs.frozen import FrozenTest
+from pilotstudy.runs.records import At, Evaluation, Split, Status, TrialRow
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import load_predictions
 from pilotstudy.runs.trust import load_trusted
@@ -29,15 +34,17 @@ KEPT = 2  # sets of predictions, which may be large
 class RunEvidence:
     """A run's predictions and figures. Files are read once, and figures computed once, when they are asked for.
 
-    `at`: the last epoch, or that with the lowest validation NLL. `scaled`: after temperature scaling fitted on
-    validation. `deep`: with the ensembles of every arm's seeds. `look`: what was there at that planned look.
+    `at`: the last epoch, or that with the lowest validation NLL. `recalibration`: fitted on validation. `deep`: with
+    the ensembles of every arm's seeds. `test`: the study's own test images, or a further test set by its name. `look`:
+    what was there at that planned look.
     """
 
     def __init__(self, run: Run, look: Look | None = None):
         self.run, self.look = run, look
         load_trusted(run)
-        self._predictions: dict[tuple[At, bool, bool], TestPredictions] = {}
-        self._figures: dict[tuple[tuple[str, ...], At, bool, bool, int], Figures] = {}
+        self._predictions: dict[tuple[At, Recalibration, bool, Split], TestPredictions] = {}
+        self._clean: dict[tuple[tuple[str, ...], bytes, int], Figures] = {}  # by metrics and points
+        self._figures: dict[tuple[tuple[str, ...], At, Recalibration, bool, int, Split], Figures] = {}
 
     @cached_property
     def study(self) -> Study:
@@ -106,6 +113,15 @@ class RunEvidence:
         earlier.trials = [trial for trial in self.trials if look.includes(trial.row.phase, trial.row.number)]
         return earlier
 
+    @cached_property
+    def parameters(self) -> dict[tuple[str, str], Mapping[str, int]]:
+        """How many numbers the networks of each phase and arm train, by part of the model; as the first has it."""
+        first: dict[tuple[str, str], str] = {}
+        for row in self.finished:
+            first.setdefault((row.phase, row.arm), row.key)
+        results = {place: self.run.result(key) for place, key in first.items()}
+        return {place: result.parameters if result else {} for place, result in results.items()}
+
     @property
     def diverged(self) -> dict[Row, set[int]]:
         """The seeds outside the search that diverged, by row."""
@@ -117,67 +133,157 @@ class RunEvidence:
                     by_row.setdefault(Row(trial.arm, mode, trial.phase, declared), set()).add(trial.seed)
         return by_row
 
-    def lacks(self, at: At = "last", *, scaled: bool = False) -> str:
+    @cached_property
+    def tests(self) -> Mapping[str, FrozenTest]:
+        """The study's further test sets, by name."""
+        return self.run.frozen().tests
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each of them: shift, ood."""
+        return {name: test.kind for name, test in self.tests.items()}
+
+    def lacks(self, at: At = "last", recalibration: Recalibration = "none", test: Split = "test") -> str:
         """Why there are no such figures, though trials have finished: what was imported may have less; else empty."""
+        if test != "test":
+            if test not in self.tests:
+                hint = nearest(test, list(self.tests)) if self.tests else "it has none."
+                return f"run {self.run.name!r} has no test set {test!r}: {hint}"
+            if at != "last":
+                return f"run {self.run.name!r} has predictions of {test!r} at the last epoch only"
+            if any(trial.row.tests.get(test) != self.tests[test].fingerprint for trial in self.trials):
+                return f"run {self.run.name!r} has trials without predictions of {test!r}: resume it"
         if not all(any(epoch == at for epoch, _ in trial.predictions) for trial in self.trials):
             return f"run {self.run.name!r} has no predictions of the {at} epoch: those it has were imported as the last"
-        if scaled and not all(trial.row.has_validation for trial in self.trials):
+        if recalibration != "none" and not self.has_validation:
             return (
-                f"run {self.run.name!r} has no validation predictions to fit a temperature on: leave out --scaled, or "
-                "import them too"
+                f"run {self.run.name!r} has no validation predictions to fit {IN_WORDS[recalibration]} on: leave it "
+                "out, or import them too"
             )
         return ""
 
-    def at(self, at: At = "last", *, scaled: bool = False, deep: bool = False) -> TestPredictions:
+    def lacks_metrics(self, names: Iterable[str]) -> str:
+        """Why there is no figure of some of these metrics; else empty."""
+        needing = [name for name in names if metric_named(name).needs_validation]
+        if not needing or self.has_validation:
+            return ""
+        return f"run {self.run.name!r} has no validation predictions, which {', '.join(needing)} would be fitted on"
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether every finished trial kept predictions of validation images, which what is imported may lack."""
+        return all(row.has_validation for row in self.finished)
+
+    def at(
+        self, at: At = "last", recalibration: Recalibration = "none", *, deep: bool = False, test: Split = "test"
+    ) -> TestPredictions:
         """The predictions of all rows."""
         if not self.trials:
             raise InputError(f"run {self.run.name!r} has no finished trial to look at yet")
-        if lacking := self.lacks(at, scaled=scaled):
+        if lacking := self.lacks(at, recalibration, test):
             raise InputError(lacking)
-        key = at, scaled, deep
+        key = at, recalibration, deep, test
         if key not in self._predictions:
             while len(self._predictions) >= KEPT:
                 self._predictions.pop(next(iter(self._predictions)))
-            fingerprint = self.run.frozen().fingerprint
-            self._predictions[key] = gather(
-                self.trials, at, scaled=scaled, deep=deep, fingerprint=fingerprint, diverged=self.diverged
-            )
+            # Versions of the study's own images are resampled together with them.
+            own = test == "test" or self.tests[test].paired
+            fingerprint = self.run.frozen().fingerprint if own else self.tests[test].fingerprint
+            if self.is_ood(test):
+                self._predictions[key] = gather_ood(
+                    self.trials,
+                    test,
+                    recalibration=recalibration,
+                    deep=deep,
+                    fingerprint=fingerprint,
+                    diverged=self.diverged,
+                )
+            else:
+                self._predictions[key] = gather(
+                    self.trials,
+                    at,
+                    recalibration=recalibration,
+                    deep=deep,
+                    fingerprint=fingerprint,
+                    diverged=self.diverged,
+                    split=test,
+                )
         return self._predictions[key]
+
+    def is_ood(self, test: Split) -> bool:
+        """Whether its images are of none of the study's classes."""
+        return test in self.tests and self.tests[test].kind == "ood"
+
+    def headline(self, test: Split) -> tuple[str, ...]:
+        """The metrics that are shown where no others are asked for."""
+        return RESAMPLED_OOD_METRICS if self.is_ood(test) else headline_metrics()
 
     def figures(
         self,
         metrics: Sequence[str] | None = None,
         at: At = "last",
+        recalibration: Recalibration = "none",
         *,
-        scaled: bool = False,
         deep: bool = False,
         resamples: int = RESAMPLES,
+        test: Split = "test",
     ) -> Figures:
-        """Figures of all rows; without `metrics`, those of the paper's tables."""
-        names = tuple(metrics or headline_metrics())
-        key = names, at, scaled, deep, resamples
+        """Figures of all rows; without `metrics`, those of the paper's tables, or of a test set's kind."""
+        names = tuple(metrics or self.headline(test))
+        key = names, at, recalibration, deep, resamples, test
         if key not in self._figures:
-            predictions = self.at(at, scaled=scaled, deep=deep)
-            times = 1 / self.look.share if self.look else looks(self.run)
-            self._figures[key] = Figures(predictions, names, resamples, looks=times)
+            predictions = self.at(at, recalibration, deep=deep, test=test)
+            if isinstance(predictions, OodPredictions):
+                self._figures[key] = OodFigures(predictions, names, resamples, looks=self._times)
+            else:
+                self._figures[key] = Figures(predictions, names, resamples, looks=self._times)
         return self._figures[key]
+
+    @property
+    def _times(self) -> float:
+        """What p-values are multiplied by."""
+        return 1 / self.look.share if self.look else looks(self.run)
+
+    def clean_figures(self, test: Split, metrics: Sequence[str], resamples: int = RESAMPLES) -> Figures:
+        """What a test set is held against: the study's own test images; where its images are versions of them, these
+        alone, and resampled together with it.
+        """
+        if not self.tests[test].paired:
+            return self.figures(metrics, resamples=resamples)
+        first = self.trials[0]
+        points = first.predictions["last", first.modes("last")[0]].splits[test].rows
+        key = tuple(metrics), points.tobytes(), resamples
+        if key not in self._clean:
+            predictions = gather(
+                self.trials,
+                "last",
+                recalibration="none",
+                deep=False,
+                fingerprint=self.run.frozen().fingerprint,
+                diverged=self.diverged,
+                only=points,
+            )
+            self._clean[key] = Figures(predictions, metrics, resamples, looks=self._times)
+        return self._clean[key]
 
     def test_evaluations(self) -> Iterator[tuple[TrialRow, Evaluation]]:
         """What the finished trials evaluated on the test images, without scaling.
 
-        A metric that was not known when they ran is computed from their predictions.
+        A metric that was not known when they ran is computed from their predictions, as far as they go.
         """
         for row in self.finished:
             for evaluation in row.evaluations:
                 if evaluation.split == "test" and not evaluation.scaled:
-                    complete = METRICS.keys() <= evaluation.figures.keys()
+                    absent = (METRICS[name] for name in METRICS.keys() - evaluation.figures.keys())
+                    complete = all(metric.needs_validation and not row.has_validation for metric in absent)
                     yield row, evaluation if complete else self._completed(row, evaluation)
 
     def _completed(self, row: TrialRow, evaluation: Evaluation) -> Evaluation:
         trial = next(trial for trial in self.trials if trial.row.key == row.key)
-        test = trial.predictions[evaluation.at, evaluation.mode].test
-        computed = evaluate(test.logits, test.labels)
-        return replace(evaluation, figures={name: evaluation.figures.get(name, computed[name]) for name in METRICS})
+        validation, test, _ = trial.predictions[evaluation.at, evaluation.mode]
+        best = trial.temperature(evaluation.at, evaluation.mode) if row.has_validation else None
+        computed = evaluate(test.logits, test.labels, fitted=fitted(validation, evaluation.temperature, best))
+        return replace(evaluation, figures={**computed, **evaluation.figures})
 
 
 def planned_order(study: Study, rows: Iterable[TrialRow]) -> list[TrialRow]:

@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from pilotstudy.evidence.costs import Cost, costs
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, METRICS
 from pilotstudy.runs.records import Status
 from pilotstudy.study.spec import Study
+from pilotstudy.study.statements import Row
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class SummaryRow:
     phase: str
     at: str
     seeds: int
-    figures: Mapping[str, Spread]  # by metric
+    figures: Mapping[str, Spread]  # by metric; without those that a network's predictions cannot tell
+    cost: Cost
 
     def record(self) -> dict[str, object]:
         """For files: a column for each mean, and one for each deviation."""
@@ -42,21 +45,29 @@ class SummaryRow:
             "at": self.at,
             "seeds": self.seeds,
         }
-        for name, spread in self.figures.items():
-            columns |= {name: spread.mean, f"{name}_sd": spread.deviation}
-        return columns
+        for name in METRICS:
+            spread = self.figures.get(name)
+            columns |= {name: spread.mean if spread else None, f"{name}_sd": spread.deviation if spread else None}
+        return columns | self.cost.record()
 
 
 def summary(evidence: RunEvidence) -> list[SummaryRow]:
     """A row for each arm, mode, phase and epoch."""
     groups: dict[tuple[str, str, str, str], list[Mapping[str, float]]] = {}
+    by_row = costs(evidence)
     for row, evaluation in evidence.test_evaluations():
         group = row.arm, evaluation.mode, row.phase, evaluation.at
         groups.setdefault(group, []).append(evaluation.figures)
     return [
-        SummaryRow(*group, len(by_seed), {name: Spread.of([figures[name] for figures in by_seed]) for name in METRICS})
+        SummaryRow(*group, len(by_seed), spreads(by_seed), by_row[Row(group[0], group[1], group[2])])
         for group, by_seed in groups.items()
     ]
+
+
+def spreads(by_seed: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """Of each metric that all seeds have."""
+    known = [name for name in METRICS if all(name in figures for figures in by_seed)]
+    return {name: Spread.of([figures[name] for figures in by_seed]) for name in known}
 
 
 @dataclass(frozen=True)

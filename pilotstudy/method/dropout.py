@@ -29,9 +29,12 @@ class Dropout(Regulariser):
 
     def training_logits(self, x: Tensor) -> Tensor:
         def edit(layer: int, u: Tensor) -> Tensor:
-            if layer == 0:
-                return u
-            kept = bernoulli(len(u), u.shape[1:].numel(), 1 - self.rate, u.device)
-            return u * kept.view(u.shape).mul_(1 / (1 - self.rate)).to(u.dtype)
+            return dropped(u, self.rate) if layer else u
 
         return self.activations.run(self.network, x, edit)
+
+
+def dropped(u: Tensor, rate: float) -> Tensor:
+    """u [n, ...], each unit 0 with probability `rate`, and else scaled so that its mean stays as it is."""
+    kept = bernoulli(len(u), u.shape[1:].numel(), 1 - rate, u.device)
+    return u * kept.view(u.shape).mul_(1 / (1 - rate)).to(u.dtype)

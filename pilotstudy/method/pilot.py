@@ -218,8 +218,8 @@ class Pilot(Masked):
         if self.normaliser is not None:
             a = self.normaliser(a)
         shares = self.dgm.shares(a) if self.mask_prior.whole_layers else None
-        total = samples * point
-        for _ in range(samples):
+        drawn = point.repeat(samples, 1, 1)
+        for of_pass in drawn:
             mask = self.draw_mask(x)
             if not mask.parts:
                 continue
@@ -227,7 +227,7 @@ class Pilot(Masked):
             values = self.drawn(a, mask, shares)
             probabilities = self.with_insertions(mask.select(x), mask.among_selected(), values).softmax(1)
             if mask.rows is None:
-                total += probabilities - point
+                of_pass.copy_(probabilities)
             else:
-                total.index_add_(0, mask.rows, probabilities - point[mask.rows])
-        return total / samples
+                of_pass.index_copy_(0, mask.rows, probabilities)
+        return drawn

@@ -1,6 +1,6 @@
 """The frame every arm fits in: a network, what is done to it while it trains, and how it predicts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypedDict
@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 from pilotstudy.method.checks import check_number
 from pilotstudy.method.modes import predicting
+
+Batches = Iterable[tuple[Tensor, Tensor]]  # of images and labels
 
 
 class ParameterGroup(TypedDict, total=False):
@@ -38,6 +40,8 @@ class Inputs(Protocol):
     def mean(self) -> Tensor: ...
     @property
     def deviation(self) -> Tensor: ...
+    @property
+    def train_size(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Regulariser(nn.Module):
     """
 
     samples_predictions = True  # whether it draws in sampled predictions too, or in training alone
+    keeps_weights = False  # whether it keeps weights of earlier steps, which must not be averaged once more
 
     def __init__(self, network: nn.Module, *, weight_decay: float = 0.0):
         super().__init__()
@@ -114,6 +119,10 @@ class Regulariser(nn.Module):
             return groups
         return [part for group in groups for part in self._decayed(group)]
 
+    def make_optimiser(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer | None:
+        """For the network, in place of the recipe's, where the method is an optimiser itself. Groups have rates."""
+        return None if self.inner is None else self.inner.make_optimiser(groups)
+
     def _decayed(self, group: ParameterGroup) -> list[ParameterGroup]:
         weights, others = group.copy(), group.copy()
         weights["params"] = [p for p in group["params"] if p.ndim > 1]
@@ -160,22 +169,47 @@ class Regulariser(nn.Module):
         if self.inner is not None:
             self.inner.before_step()
 
+    def after_epoch(self, batches: Batches) -> None:
+        """At the end of each epoch, before it is validated: `progress` is up to date.
+
+        `batches`: all training images, unaugmented, in a fixed order; they can be gone through several times, and cost
+        nothing until then.
+        """
+        if self.inner is not None:
+            self.inner.after_epoch(batches)
+
+    def prepare_sampling(self, batches: Batches, samples: int) -> None:
+        """Before sampled predictions of the weights as they are now: what has to be fitted for them is fitted here.
+
+        `batches`: as those of `after_epoch`. `samples`: how many passes the predictions will have.
+        """
+        if self.inner is not None:
+            self.inner.prepare_sampling(batches, samples)
+
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
-        """The mean of the softmax over `samples` stochastic passes."""
-        return torch.stack([self(x).softmax(1) for _ in range(samples)]).mean(0)
+        """The softmax of each of `samples` stochastic passes [samples, n, K]."""
+        return torch.stack([self(x).softmax(1) for _ in range(samples)])
 
     @torch.no_grad()
     def predict(self, x: Tensor, samples: int = 0) -> Tensor:
         """Logits of the point prediction; with `samples`, the logarithm of the averaged probabilities."""
         check_number("samples", samples, least=0, whole=True)
+        if samples:
+            return self.predict_sampled(x, samples)[0]
+        with predicting(self):
+            return self(x)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def predict_sampled(self, x: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+        """The logarithm of the averaged probabilities [n, K], and the mean entropy of the passes [n]."""
         nested = [m for m in self.modules() if isinstance(m, Regulariser)]
         with predicting(self):
-            if not samples:
-                return self(x)  # type: ignore[no-any-return]
             try:
                 for regulariser in nested:
                     regulariser.sampling = True
-                return self.sampled_probabilities(x, samples).clamp_min(torch.finfo(x.dtype).tiny).log()
+                drawn = self.sampled_probabilities(x, samples)
             finally:
                 for regulariser in nested:
                     regulariser.sampling = False
+        log_mean = drawn.mean(0).clamp_min(torch.finfo(x.dtype).tiny).log()
+        return log_mean, torch.special.entr(drawn).sum(2).mean(0)

@@ -14,22 +14,59 @@ from pilotstudy.metrics.scores import BINS, Array, Labels
 T = TypeVar("T", bound=np.generic)
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """What some metrics take from the same network's predictions of validation points.
+
+    `temperature`: with the least NLL. `least_probability`: that of the classes in conformal sets (`conformal_level`).
+    """
+
+    temperature: float
+    least_probability: float
+
+    @classmethod
+    def on(cls, log_p: Array, labels: Labels, temperature: float | None = None) -> "Fitted":
+        """`log_p`, `labels`: of the validation points. `temperature`: where it is known already."""
+        if temperature is None:
+            temperature = scores.fit_temperature(log_p, labels)
+        return cls(temperature, scores.conformal_level(np.exp(log_p), labels))
+
+
 class Points:
     """One network's predictions of some points: log-probabilities [n, K], and what metrics need of them.
 
     All metrics of a trial are given the same points, so their arrays cannot be written to. `draws`: of the simulation
-    of the noise floor.
+    of the noise floor. `fitted`: None where there are no validation points to fit on.
     """
 
-    def __init__(self, log_p: Array, labels: Labels, bins: int = BINS, *, draws: int = 1000):
+    def __init__(
+        self, log_p: Array, labels: Labels, bins: int = BINS, *, draws: int = 1000, fitted: Fitted | None = None
+    ):
         self.log_p, self.labels, self.bins, self.draws = read_only(log_p), read_only(labels), bins, draws
         self.p = read_only(np.exp(log_p))
         self.confidence, self.correct = map(read_only, scores.confidences(self.p, labels))
+        self._fitted = fitted
 
     @property
     def own_log_p(self) -> Array:
         """Of each point's own class [n]."""
         return self.log_p[np.arange(len(self.labels)), self.labels]
+
+    @property
+    def has_fit(self) -> bool:
+        return self._fitted is not None
+
+    @property
+    def fitted(self) -> Fitted:
+        """For metrics that need validation points; there must be some."""
+        assert self._fitted is not None, "nothing was fitted on validation points"
+        return self._fitted
+
+    @cached_property
+    def scaled_nll(self) -> Array:
+        """Of each point's own class after temperature scaling [n]."""
+        scaled = scores.log_probabilities(self.log_p, self.fitted.temperature)
+        return read_only(np.asarray(-scaled[np.arange(len(self.labels)), self.labels]))
 
     @cached_property
     def reliability(self) -> scores.Bins:
@@ -44,6 +81,11 @@ class Points:
     def risk(self) -> Array:
         """The error rate among the k most confident points, k = 1..n."""
         return read_only(scores.selective_risk(self.confidence, self.correct))
+
+    @property
+    def generalised_risk(self) -> Array:
+        """The share of all points that are wrong and among the k most confident, k = 1..n."""
+        return self.risk * np.arange(1, len(self.risk) + 1) / len(self.risk)
 
     @cached_property
     def brier_parts(self) -> tuple[float, float, float]:
@@ -145,3 +187,23 @@ def aurc_and_influences(points: Points) -> Array:
     influence = np.empty(len(risk))
     influence[order] = risk + (1 - points.correct[order]) * later - later_risk
     return np.asarray(risk.mean() + influence - influence.mean())
+
+
+def augrc_and_influences(points: Points) -> Array:
+    """AUGRC plus each point's influence on it, as for AURC: on its own place, and on those of wrong points."""
+    risk = points.generalised_risk
+    _, group, size = np.unique(-points.confidence, return_inverse=True, return_counts=True)
+    no_surer = (len(risk) - np.cumsum(size) + (size + 1) / 2) / len(risk)  # the share of points; of equals, half
+    surer_and_wrong = np.bincount(np.sort(group), risk) / size
+    return np.asarray((1 - points.correct) * no_surer[group] + surer_and_wrong[group] - risk.mean())
+
+
+def conformal_sizes(points: Points) -> Array:
+    """How many classes are in each point's set."""
+    return np.asarray((points.p >= points.fitted.least_probability).sum(1), np.float64)
+
+
+def conformal_hits(points: Points) -> Array:
+    """Whether each point's own class is in its set, 0 or 1."""
+    own = points.p[np.arange(len(points.labels)), points.labels]
+    return np.asarray(own >= points.fitted.least_probability, np.float64)

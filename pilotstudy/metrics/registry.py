@@ -16,11 +16,15 @@ from pilotstudy.errors import InputError, with_parentheses
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import (
     Computation,
+    Fitted,
     Points,
+    augrc_and_influences,
     aurc_and_influences,
     bin_gaps,
     bin_gaps_and_shares,
     classwise_gaps,
+    conformal_hits,
+    conformal_sizes,
     equal_mass_gaps,
     largest_gap,
     mean_of,
@@ -28,6 +32,8 @@ from pilotstudy.metrics.computation import (
     sum_of_gaps,
 )
 from pilotstudy.metrics.scores import BINS, Array, Labels, Logits
+from pilotstudy.metrics.smooth_ece import smooth_ece
+from pilotstudy.metrics.soft import SOFT_METRICS
 
 Better = Literal["higher", "lower", "neither"]
 DEFAULT_OBJECTIVE = "nll"
@@ -48,6 +54,7 @@ class Metric:
     headline: bool = False  # shown wherever no other metrics are asked for: those of the paper's tables
     every_epoch: bool = False  # reported on validation after every epoch, not at the end only
     objective: bool = False  # a search may be asked to improve it
+    needs_validation: bool = False  # it takes what is fitted there; imported predictions may lack it
     source: str = ""  # the module that declares it, where that is not this one
 
     def __post_init__(self) -> None:
@@ -68,6 +75,10 @@ class Metric:
     def sign(self) -> int:
         """1: higher is better; −1: lower; 0: neither."""
         return {"higher": 1, "lower": -1, "neither": 0}[self.better]
+
+    def can_tell(self, points: Points) -> bool:
+        """Whether there is all that it needs."""
+        return points.has_fit or not self.needs_validation
 
     def value(self, points: Points) -> float:
         return self.computation.value(points)
@@ -171,10 +182,57 @@ _BUILT_IN = (
         every_epoch=True,
     ),
     Metric("confidence", "neither", mean_of(lambda points: points.confidence), bounds=(0, 1)),
+    Metric(
+        "augrc",
+        "lower",
+        Computation(lambda points: float(points.generalised_risk.mean()), augrc_and_influences),
+        bounds=(0, 1),
+        short="AUGRC",
+    ),
+    Metric(
+        "smece",
+        "lower",
+        not_resampled(lambda points: smooth_ece(points.confidence, points.correct)),
+        bounds=(0, 1),
+        short="smECE",
+    ),
+    Metric(
+        "nll_refinement",
+        "lower",
+        mean_of(lambda points: points.scaled_nll),
+        bounds=(0, inf),
+        short="NLL: refinement",
+        words="refinement (NLL after temperature scaling)",
+        needs_validation=True,
+    ),
+    Metric(
+        "nll_calibration",
+        "lower",
+        mean_of(lambda points: -points.own_log_p - points.scaled_nll),
+        short="NLL: calibration",
+        words="calibration (NLL less that after temperature scaling)",
+        needs_validation=True,
+    ),
+    Metric(
+        "conformal_size",
+        "lower",
+        mean_of(conformal_sizes),
+        bounds=(0, inf),
+        short="size of 90 % sets",
+        needs_validation=True,
+    ),
+    Metric(
+        "conformal_coverage",
+        "neither",
+        mean_of(conformal_hits),
+        bounds=(0, 1),
+        short="coverage of 90 % sets",
+        needs_validation=True,
+    ),
 )
 
 METRICS: dict[str, Metric] = {}
-NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n")  # other columns of an evaluation
+NOT_FIGURES = ("at", "mode", "split", "scaled", "temperature", "n", *SOFT_METRICS)  # other columns of an evaluation
 
 
 def register(metric: Metric) -> Metric:
@@ -290,10 +348,12 @@ def with_floors(names: tuple[str, ...]) -> tuple[str, ...]:
 # The figures of one set of predictions
 
 
-def evaluate(logits: Logits, labels: Labels, temperature: float = 1.0, bins: int = BINS) -> dict[str, float]:
-    """Every metric of one set of predictions, by name."""
-    points = Points(scores.log_probabilities(logits, temperature), labels, bins)
-    return {name: metric.value(points) for name, metric in METRICS.items()}
+def evaluate(
+    logits: Logits, labels: Labels, temperature: float = 1.0, bins: int = BINS, fitted: Fitted | None = None
+) -> dict[str, float]:
+    """Every metric of one set of predictions, by name; without `fitted`, those that need no validation points."""
+    points = Points(scores.log_probabilities(logits, temperature), labels, bins, fitted=fitted)
+    return {name: metric.value(points) for name, metric in METRICS.items() if metric.can_tell(points)}
 
 
 def evaluate_epoch(logits: Logits, labels: Labels) -> dict[str, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pilotstudy.metrics.computation import Points
+from pilotstudy.metrics.computation import Fitted, Points
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.metrics.scores import Array, Labels
 
@@ -44,14 +44,24 @@ class Sample:
 
 
 def resample(
-    log_probabilities: Sequence[Array], labels: Labels, names: Sequence[str], resamples: int = RESAMPLES, seed: int = 0
+    log_probabilities: Sequence[Array],
+    labels: Labels,
+    names: Sequence[str],
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    fits: Sequence[Fitted] = (),
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """For each metric: its values for each of the predictions [R], and on resamples of the points [B, R]."""
+    """For each metric: its values for each of the predictions [R], and on resamples of the points [B, R].
+
+    `fits`: of each of the predictions; needed by some metrics only. Validation points are not resampled.
+    """
+    if not names:
+        return {}, {}
     values: dict[str, list[float]] = {name: [] for name in names}
     resampled: dict[str, list[Array]] = {name: [] for name in names}
     weights = np.concatenate(list(resampled_weights(len(labels), resamples, seed)))
-    for log_p in log_probabilities:  # one at a time: the columns of all would take gigabytes
-        points = Points(log_p, labels)
+    for place, log_p in enumerate(log_probabilities):  # one at a time: the columns of all would take gigabytes
+        points = Points(log_p, labels, fitted=fits[place] if fits else None)
         blocks = [METRICS[name].columns(points).astype(np.float32) for name in names]
         columns = np.concatenate(blocks, 1)
         ends = np.cumsum([block.shape[1] for block in blocks])[:-1]

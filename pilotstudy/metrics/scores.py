@@ -155,6 +155,17 @@ def ece_noise_floor(confidence: Array, bins: int = BINS, *, draws: int = 1000, s
     return float(scores.mean()), float(np.quantile(scores, 0.95))
 
 
+def conformal_level(probabilities: Array, labels: Labels) -> float:
+    """The least probability of the classes in sets that hold the right one for 90 % of further samples.
+
+    Split conformal prediction with the score 1 − p_y (LAC; Sadinle, Lei and Wasserman, 2019): the ⌈0.9 (n + 1)⌉-th
+    largest p_y of n validation samples; 0, which takes every class in, where they are too few.
+    """
+    own = np.sort(probabilities[np.arange(len(labels)), labels])[::-1]
+    place = -(-9 * (len(own) + 1) // 10)
+    return float(own[place - 1]) if place <= len(own) else 0.0
+
+
 def fit_temperature(logits: Logits, labels: Labels) -> float:
     """The temperature T with the least NLL of softmax(logits / T). Fit it on validation data.
 

@@ -14,6 +14,7 @@ from pilotstudy.page.calibration import calibration_section
 from pilotstudy.page.made import made_section
 from pilotstudy.page.results import ShownMetric, TableSection, shown_metrics, table_section
 from pilotstudy.page.search import search_section
+from pilotstudy.page.shift import shift_section
 from pilotstudy.page.training import Curves, training_section
 from pilotstudy.page.trials import trials_section
 from pilotstudy.runs.folder import Run
@@ -30,6 +31,7 @@ class PageData(TypedDict):
     answer: AnswerSection
     table: TableSection
     calibration: Mapping[str, object]
+    shift: Mapping[str, object]
     search: Mapping[str, object]
     training: Mapping[str, object]
     trials: Mapping[str, object]
@@ -52,6 +54,7 @@ def page_data(run: Run) -> PageData:
         "answer": answer_section(evidence),
         "table": table_section(evidence),
         "calibration": calibration_section(evidence),
+        "shift": shift_section(evidence),
         "search": search_section(evidence),
         "training": training_section(study, trials, curves, evidence.arms),
         "trials": trials_section(run, trials, curves),

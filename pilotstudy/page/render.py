@@ -26,6 +26,7 @@ SCRIPTS = {
         "answer.js",
         "results.js",
         "calibration.js",
+        "shift.js",
         "search.js",
         "settings.js",
         "training.js",

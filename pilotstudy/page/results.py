@@ -3,8 +3,10 @@
 from typing import TypedDict, get_args
 
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import by_prominence
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.formats import line_record, published
@@ -12,10 +14,13 @@ from pilotstudy.report.labels import row_label
 from pilotstudy.report.table import Line, build_table
 from pilotstudy.runs.records import At
 
+SHOWN: tuple[Recalibration, ...] = ("none", "temperature")  # each epoch has a table of either
+
 
 class TableSection(TypedDict):
     variants: dict[str, list[dict[str, object]]]  # last, last-scaled, best, best-scaled
     paper: bool
+    costs: dict[str, str]  # headings by column
     notes: list[str]
 
 
@@ -52,18 +57,19 @@ def table_section(evidence: RunEvidence) -> TableSection:
     variants: dict[str, list[dict[str, object]]] = {}
     notes: list[str] = []
     for at in get_args(At):
-        for scaled in False, True:
-            name = f"{at}-scaled" if scaled else at
+        for recalibration in SHOWN:
+            name = at if recalibration == "none" else f"{at}-scaled"
             variants[name] = []
-            if evidence.trials and not evidence.lacks(at, scaled=scaled):
-                table = build_table(evidence, like_paper=like_paper, at=at, scaled=scaled)
+            if evidence.trials and not evidence.lacks(at, recalibration):
+                table = build_table(evidence, like_paper=like_paper, at=at, recalibration=recalibration, with_cost=True)
                 variants[name] = [page_line(line, like_paper=like_paper) for line in table.lines]
                 notes = notes or list(table.notes)
-    return {"variants": variants, "paper": like_paper, "notes": notes}
+    return {"variants": variants, "paper": like_paper, "costs": HEADINGS, "notes": notes}
 
 
 def page_line(line: Line, *, like_paper: bool) -> dict[str, object]:
-    record = {name: rounded(value) for name, value in line_record(line, like_paper=like_paper).items()}
+    # All digits: what is rounded once here and once on the page may differ from what the commands print.
+    record = {name: rounded(value, 17) for name, value in line_record(line, like_paper=like_paper).items()}
     printed = {f"{name}_printed": published(cell) for name, cell in line.cells.items()}
     diverged = {"diverged_in_words": diverged_in_words(line.diverged, line.seeds)}
     return record | {"label": row_label(line.row)} | diverged | printed

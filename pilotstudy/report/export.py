@@ -14,6 +14,7 @@ from pilotstudy.evidence.compare import compare_rows, reference_row
 from pilotstudy.evidence.ensembles import ensemble_figures
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.evidence.shift import all_test_figures
 from pilotstudy.evidence.summary import optimism, summary
 from pilotstudy.metrics.registry import headline_metrics, resampled_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
@@ -68,10 +69,12 @@ def appendix_texts(evidence: RunEvidence) -> dict[str, str]:
         "claims.csv": csv_text([claim.record() for claim in judge_all(evidence)]),
         "table.tex": as_latex(table) + "\n",
         "table.md": as_markdown(table) + "\n",
-        "table.csv": FORMATS["csv"](build_table(evidence, metrics=resampled_metrics())) + "\n",
+        "table.csv": FORMATS["csv"](build_table(evidence, metrics=resampled_metrics(), with_cost=True)) + "\n",
         "methods.txt": methods_paragraph(evidence) + "\n",
         "comparisons.csv": csv_text([c.record() for c in compare_rows(evidence, against, headline_metrics())]),
     }
+    if evidence.tests:
+        texts["tests.csv"] = csv_text([figure.record() for figure in all_test_figures(evidence)])
     if paper.printed_rows(study.network.name, study.data.name):
         beside = build_table(evidence, like_paper=True)
         texts |= {"table-beside-paper.tex": as_latex(beside) + "\n"}

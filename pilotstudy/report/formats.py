@@ -5,8 +5,9 @@ import json
 from collections.abc import Callable
 
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
-from pilotstudy.metrics.registry import METRICS
+from pilotstudy.metrics.ood import metric_named
 from pilotstudy.report.labels import row_label
 from pilotstudy.report.plain import csv_text
 from pilotstudy.report.table import Cell, Line, Table
@@ -59,24 +60,37 @@ def columns(table: Table) -> list[tuple[str, str, Callable[[Cell], str]]]:
     beside = [("paper", doubted), ("difference", difference)] if table.like_paper else [("95 %", interval)]
     all_columns: list[tuple[str, str, Callable[[Cell], str]]] = []
     for name in table.metrics:
-        all_columns.append((name, METRICS[name].heading, ours))
-        if METRICS[name].floor:
+        all_columns.append((name, metric_named(name).heading, ours))
+        if metric_named(name).floor:
             all_columns.append((name, "floor", floor))
         all_columns += [(name, heading, text) for heading, text in beside]
     return all_columns
 
 
+def cost_text(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def cost_texts(line: Line) -> list[str]:
+    """The cells of what the row costs, after the others, where that is shown."""
+    values = line.cost.record() if line.cost else {}
+    return [cost_text(value) for value in values.values()]
+
+
 def grid(table: Table, escape: Callable[[str], str], best: Callable[[str], str]) -> list[list[str]]:
     """The texts of all cells, the heading first; `best` marks what is really the best."""
     heads = columns(table)
-    rows = [[escape(text) for text in ("", "seeds", *(head for _, head, _ in heads))]]
+    costs = HEADINGS.values() if table.with_cost else ()
+    rows = [[escape(text) for text in ("", "seeds", *(head for _, head, _ in heads), *costs)]]
     for line in table.lines:
         texts = [escape(row_label(line.row)), escape(seeds_text(line))]
         for name, _, text in heads:
             cell = line.cells[name]
             is_best = cell.mark == "best" and text is ours
             texts.append(best(escape(text(cell))) if is_best else escape(text(cell)))
-        rows.append(texts)
+        rows.append(texts + [escape(text) for text in cost_texts(line)])
     return rows
 
 
@@ -92,8 +106,9 @@ def bold_notes(table: Table) -> list[str]:
 
 
 def as_markdown(table: Table) -> str:
-    head, *rows = (f"| {' | '.join(row)} |" for row in grid(table, str, lambda text: f"**{text}**"))
-    rule = "|---" * (2 + len(columns(table))) + "|"
+    cells = grid(table, str, lambda text: f"**{text}**")
+    head, *rows = (f"| {' | '.join(row)} |" for row in cells)
+    rule = "|---" * len(cells[0]) + "|"
     return "\n".join([f"**{table.title}**", "", head, rule, *rows, "", *bold_notes(table)])
 
 
@@ -118,7 +133,8 @@ def latex_text(text: str) -> str:
 
 def as_latex(table: Table) -> str:
     """A tabular in a table of its own; it needs \\usepackage{booktabs,graphicx}."""
-    head, *rows = (f"    {' & '.join(row)} \\\\" for row in grid(table, latex_text, lambda text: f"\\textbf{{{text}}}"))
+    cells = grid(table, latex_text, lambda text: f"\\textbf{{{text}}}")
+    head, *rows = (f"    {' & '.join(row)} \\\\" for row in cells)
     groups = [(line.row.mode, line.row.phase) for line in table.lines]
     for number in range(len(rows) - 1, 0, -1):
         if groups[number] != groups[number - 1]:
@@ -129,7 +145,7 @@ def as_latex(table: Table) -> str:
             "  \\centering",
             f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
             "  \\resizebox{\\textwidth}{!}{%",
-            f"  \\begin{{tabular}}{{l{'c' * (1 + len(columns(table)))}}}",
+            f"  \\begin{{tabular}}{{l{'c' * (len(cells[0]) - 1)}}}",
             "    \\toprule",
             head,
             "    \\midrule",
@@ -172,8 +188,8 @@ def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
             f"{name}_leads": cell.mark in ("best", "leading"),
             f"{name}_may_be_best": cell.mark != "",
         }
-        if METRICS[name].floor:
-            record[METRICS[name].floor] = cell.floor
+        if metric_named(name).floor:
+            record[metric_named(name).floor] = cell.floor
         if like_paper:
             printed = cell.published
             record |= {
@@ -183,7 +199,7 @@ def line_record(line: Line, *, like_paper: bool) -> dict[str, object]:
                 f"{name}_doubts": "; ".join(paper.DOUBTS[doubt] for doubt in printed.doubts) if printed else "",
                 f"{name}_remarks": "; ".join(paper.REMARKS[remark] for remark in printed.remarks) if printed else "",
             }
-    return record
+    return record | (line.cost.record() if line.cost else {})
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

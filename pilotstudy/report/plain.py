@@ -9,6 +9,7 @@ from pilotstudy.arms.arm import Arm, Choice
 from pilotstudy.console import Progress, message, on_terminal
 from pilotstudy.evidence.claims import Judged
 from pilotstudy.evidence.ensembles import EnsembleRow
+from pilotstudy.evidence.shift import TestFigure
 from pilotstudy.evidence.summary import Optimism, Spread, SummaryRow
 from pilotstudy.metrics.registry import METRICS, headline_metrics, with_floors
 from pilotstudy.metrics.scores import BINS
@@ -105,6 +106,8 @@ def arms_rows(arms: Iterable[Arm]) -> list[dict[str, object]]:
         {
             "arm": arm.name,
             "about": arm.about,
+            "role": arm.role,
+            "group": arm.group,
             "modes": list(arm.modes),
             "settings": arm.settings().model_dump(),
             "search": {
@@ -119,7 +122,11 @@ def arms_rows(arms: Iterable[Arm]) -> list[dict[str, object]]:
 def arms_text(arms: Iterable[Arm]) -> str:
     """A table of the arms, and one of the settings of each family of them."""
     arms = list(arms)
-    lines = [table([{"arm": arm.name, "modes": " ".join(arm.modes), "what it does": arm.about} for arm in arms])]
+    rows = [
+        {"arm": arm.name, "group": arm.group or arm.role, "modes": " ".join(arm.modes), "what it does": arm.about}
+        for arm in arms
+    ]
+    lines = [table(rows)]
     families: dict[str, Arm] = {}
     for arm in arms:
         if arm.settings.model_fields:
@@ -187,8 +194,33 @@ def ensembles_text(rows: Sequence[EnsembleRow]) -> str:
 
 def ensembles_lines(rows: Sequence[EnsembleRow]) -> list[dict[str, object]]:
     """The most important figures."""
-    names = ("row", "scaled", "seeds", *most_important(), "members")
+    names = ("row", "recalibration", "seeds", *most_important(), "members")
     return [{name: record[name] for name in names} for record in (row.record() for row in rows)]
+
+
+def tests_text(figures: Sequence[TestFigure]) -> str:
+    """A line for each test set and row, shift first; of each metric the difference to the clean test beside it."""
+    if not figures:
+        return "the study has no further test sets: see [[tests]] in the README"
+    tables = []
+    for kind in "shift", "ood":
+        of_kind = [figure for figure in figures if figure.kind == kind]
+        metrics = dict.fromkeys(figure.metric for figure in of_kind)
+        columns = [name for metric in metrics for name in (metric, *([f"{metric} less clean"] * _has(of_kind, metric)))]
+        lines: dict[tuple[str, str], dict[str, object]] = {}
+        for figure in of_kind:
+            own = {"test": figure.test, "row": str(figure.row), "seeds": figure.seeds} | dict.fromkeys(columns)
+            line = lines.setdefault((figure.test, str(figure.row)), own)
+            line[figure.metric] = figure.figure
+            if figure.difference is not None:
+                line[f"{figure.metric} less clean"] = figure.difference
+        if lines:
+            tables.append(table(list(lines.values())))
+    return "\n\n".join(tables)
+
+
+def _has(figures: Sequence[TestFigure], metric: str) -> bool:
+    return any(figure.difference is not None for figure in figures if figure.metric == metric)
 
 
 def plan_text(plan: "Plan") -> str:

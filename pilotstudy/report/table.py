@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
+from pilotstudy.evidence.costs import NOTE, Cost, costs
 from pilotstudy.evidence.figures import Mark
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.intervals import Estimate
-from pilotstudy.metrics.registry import headline_metrics
+from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
 from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.report.labels import row_label
 from pilotstudy.runs.records import At
@@ -37,6 +38,7 @@ class Line:
     seeds: int
     cells: Mapping[str, Cell]  # by metric
     diverged: int = 0  # seeds that are not in the figures
+    cost: Cost | None = None  # where it is shown
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Table:
     metrics: tuple[str, ...]
     like_paper: bool
     notes: Sequence[str]
+    with_cost: bool = False
 
 
 def build_table(
@@ -54,19 +57,23 @@ def build_table(
     like_paper: bool = False,
     metrics: Sequence[str] | None = None,
     at: At = "last",
-    scaled: bool = False,
+    recalibration: Recalibration = "none",
+    with_cost: bool = False,
     resamples: int = RESAMPLES,
+    test: str = "test",
 ) -> Table:
-    """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours."""
+    """Without `metrics`, those of the paper's tables. `like_paper`: its rows in its order, its figures beside ours.
+    `test`: the study's own test images, or a further test set.
+    """
     study = evidence.study
     place = study.network.name, study.data.name
     printed = paper.printed_rows(*place)
     if like_paper and not printed:
         places = dict.fromkeys(f"{f.network} on {f.data}" for f in paper.printed_figures())
         raise InputError(f"the paper has no figures for {place[0]} on {place[1]}: it has {', '.join(places)}")
-    names = tuple(metrics or headline_metrics())
-    predictions = evidence.at(at, scaled=scaled)
-    figures = evidence.figures(names, at, scaled=scaled, resamples=resamples)
+    names = tuple(metrics or evidence.headline(test))
+    predictions = evidence.at(at, recalibration, test=test)
+    figures = evidence.figures(names, at, recalibration, resamples=resamples, test=test)
     rows = [Row(*row) for row in printed] if like_paper else []
     here = [*figures.rows, *(row for row in evidence.diverged if row not in figures.rows)]
     rows += [row for row in table_order(here) if row not in rows]  # what the paper does not print comes after
@@ -75,32 +82,37 @@ def build_table(
     def cell(name: str, row: Row) -> Cell:
         has_published = like_paper and row.phase == "arms"
         return Cell(
-            ours=figures.figure(name, row) if row in figures.rows else None,
+            ours=figures.figure(name, row) if figures.has(name, row) else None,
             mark=best[name].mark(row),
             floor=predictions.floor(name, row),
             published=paper.printed_figure(*place, row.arm, row.mode, name) if has_published else None,
         )
 
+    by_row = costs(evidence) if with_cost else {}
     lines = [
         Line(
             row,
             figures.seeds(row) if row in figures.rows else 0,
             {name: cell(name, row) for name in names},
             predictions.diverged.get(row, 0),
+            by_row.get(row, Cost()) if with_cost else None,
         )
         for row in rows
     ]
     title = (
-        f"{study.title}: test figures{'' if study.imported else f' at the {at} epoch'}"
-        f"{', after temperature scaling' if scaled else ''}, "
-        f"{figures.points:,} test images"
+        f"{study.title}: {'test figures' if test == 'test' else f'figures of {test}'}"
+        f"{'' if study.imported else f' at the {at} epoch'}"
+        f"{'' if recalibration == 'none' else f', after {IN_WORDS[recalibration]}'}, "
+        f"{figures.points:,} {'test images' if test == 'test' else 'images'}"
     )
     notes = [
         *table_notes(lines, study if like_paper else None),
         *ensemble_note(predictions),
+        *missing_note(evidence, names),
+        *([NOTE] if with_cost else []),
         *reservations(evidence.run),
     ]
-    return Table(title, lines, names, like_paper, notes)
+    return Table(title, lines, names, like_paper, notes, with_cost)
 
 
 def table_order(rows: Sequence[Row]) -> list[Row]:
@@ -113,6 +125,12 @@ def ensemble_note(predictions: TestPredictions) -> list[str]:
     if Row(ENSEMBLE, ENSEMBLE) not in predictions.rows:
         return []
     return [f"Ensemble: the mean of the probabilities of {', '.join(map(row_label, predictions.members))}."]
+
+
+def missing_note(evidence: RunEvidence, metrics: Sequence[str]) -> list[str]:
+    """Why some columns are empty, where they are."""
+    lacking = evidence.lacks_metrics(metrics)
+    return [f"R{lacking[1:]}."] if lacking else []
 
 
 def table_notes(lines: Sequence[Line], beside_paper: Study | None) -> list[str]:

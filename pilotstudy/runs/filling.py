@@ -4,12 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pilotstudy.errors import DataError
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import Points
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.runs import schemas
+from pilotstudy.runs.evaluating import fitted
 from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.schemas import trials_schema
 from pilotstudy.storage import AT_ONCE
@@ -20,7 +22,12 @@ Row = dict[str, Any]  # an evaluation as the table has it: a column for each met
 def filled(trials: pa.Table, files: RunFiles) -> pa.Table:
     """The table of trials with no figure missing, as far as predictions are there."""
     evaluations = trials["evaluations"].combine_chunks().flatten()
-    missing = [name for name in METRICS if _lacks(evaluations, name)]
+    fittable = _with_validation(trials["evaluations"].combine_chunks())
+    missing = [
+        name
+        for name, metric in METRICS.items()
+        if _lacks(evaluations.filter(fittable) if metric.needs_validation else evaluations, name)
+    ]
     if not missing:
         return trials
     rows = trials.to_pylist()
@@ -42,6 +49,12 @@ def fill_in(files: RunFiles) -> None:
         schemas.save(files.trials, complete)
 
 
+def _with_validation(evaluations: pa.ListArray) -> pa.BooleanArray:
+    """Which of all evaluations are of a trial that has validation predictions."""
+    trials = pc.list_parent_indices(evaluations)
+    return pc.is_in(trials, trials.filter(pc.equal(evaluations.flatten().field("split"), "validation")))
+
+
 def _lacks(evaluations: pa.StructArray, name: str) -> bool:
     names = [field.name for field in evaluations.type]
     return len(evaluations) > 0 and name in names and evaluations.field(name).null_count > 0
@@ -56,11 +69,15 @@ def _figures(files: RunFiles, key: str, missing: list[str], stored: list[Row]) -
         )
     except DataError:  # whoever needs them says so
         return stored
+    best = {(each["at"], each["mode"]): each["temperature"] for each in stored if each["scaled"]}
     complete = []
     for evaluation in stored:
-        pair = predictions[evaluation["at"], evaluation["mode"]]
-        part = pair.test if evaluation["split"] == "test" else pair.validation
-        points = Points(scores.log_probabilities(part.logits, evaluation["temperature"]), part.labels)
-        new = {name: METRICS[name].value(points) for name in missing if evaluation[name] is None}
+        model = evaluation["at"], evaluation["mode"]
+        pair, temperature = predictions[model], evaluation["temperature"]
+        part = pair.splits[evaluation["split"]]
+        fits = fitted(pair.validation, temperature, best.get(model))
+        points = Points(scores.log_probabilities(part.logits, temperature), part.labels, fitted=fits)
+        absent = [METRICS[name] for name in missing if evaluation[name] is None]
+        new = {metric.name: metric.value(points) for metric in absent if metric.can_tell(points)}
         complete.append(evaluation | new)
     return complete

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pilotstudy.arms.arm import Setting
 from pilotstudy.errors import DataError, InputError, RunLockedError, nearest
-from pilotstudy.runs.frozen import FrozenStudy, Start
+from pilotstudy.runs.frozen import FrozenStudy, FrozenTest, Start
 from pilotstudy.runs.keys import key_of
 from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.lock import FileLock, Lease, lock_of
@@ -53,7 +53,14 @@ class Run:
         folders = sorted(runs_dir.iterdir()) if runs_dir.is_dir() else []
         return [cls(folder) for folder in folders if RunFiles(folder).study.is_file()]
 
-    def freeze(self, study: Study, location: Location, fingerprint: str, looks: Looks | None = None) -> None:
+    def freeze(
+        self,
+        study: Study,
+        location: Location,
+        fingerprint: str,
+        looks: Looks | None = None,
+        tests: Mapping[str, FrozenTest] | None = None,
+    ) -> None:
         """Keeps the study as it is run, and where it came from; earlier starts are kept as history."""
         before = self.frozen() if self.files.study.exists() else None
         now = Start(
@@ -67,6 +74,7 @@ class Run:
                 study=study.model_dump(),
                 options=vars(location),
                 fingerprint=fingerprint,
+                tests=tests or {},
                 provenance=provenance(),
                 history=(*(before.history if before else ()), now),
                 devices=before.devices if before else (),

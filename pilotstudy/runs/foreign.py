@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError, InputError, nearest
 from pilotstudy.runs.foreign_checks import checked, checked_logits, mode_named, split_named, whole
-from pilotstudy.runs.records import Split
+from pilotstudy.runs.records import OWN_SPLITS, Split
 from pilotstudy.runs.schemas import Predictions
 from pilotstudy.study.spec import LARGEST_SEED
 
@@ -90,7 +89,7 @@ def _read_npz(path: Path) -> Iterator[Part]:
             "mode": told["mode"],
         }
     seed_given = whole(np.atleast_1d(np.asarray(told["seed"])), "seed", str(path), LARGEST_SEED)
-    for split in get_args(Split):
+    for split in OWN_SPLITS:
         prefix = "" if split == "test" else f"{split}_"
         kinds = [kind for kind in KINDS if prefix + kind in arrays]
         if not kinds and split == "validation":

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError, InputError, nearest
-from pilotstudy.runs.records import Split
+from pilotstudy.runs.records import OWN_SPLITS, Split
 from pilotstudy.runs.schemas import Predictions
 
 SUM_TOLERANCE = 1e-3  # of probabilities: files have rounded ones
@@ -27,10 +27,10 @@ def mode_named(text: str, path: Path) -> Mode:
 
 
 def split_named(text: str, path: Path) -> Split:
-    for split in get_args(Split):
+    for split in OWN_SPLITS:
         if text == split:
             return split  # type: ignore[no-any-return]
-    raise InputError(f"{path}: split {text!r}: {nearest(text, list(get_args(Split)))}")
+    raise InputError(f"{path}: split {text!r}: {nearest(text, OWN_SPLITS)}")
 
 
 def checked_logits(values: NDArray[np.generic], kind: str, where: str) -> NDArray[np.float32]:

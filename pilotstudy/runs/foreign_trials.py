@@ -11,7 +11,7 @@ from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError, InputError
 from pilotstudy.runs.foreign import Part
 from pilotstudy.runs.records import At
-from pilotstudy.runs.schemas import PredictionPair, Predictions, TrialPredictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions, TrialPredictions
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ForeignTrial:
         """The same predictions have the same key."""
         digest = hashlib.sha256(f"imported {self.arm} {self.seed}".encode())
         for (_, mode), pair in sorted(self.predictions.items()):
-            for part in pair:
+            for part in (pair.validation, pair.test):
                 digest.update(f"{mode} {part.logits.shape}".encode())
                 for values in part.rows, part.labels, part.logits:
                     digest.update(np.ascontiguousarray(values).tobytes())
@@ -85,7 +85,7 @@ def _check_same(first: Part, other: Part) -> None:
 def _put_together(
     arm: str, seed: int, modes: Mapping[Mode, Mapping[str, Part]], classes: tuple[str, ...]
 ) -> ForeignTrial:
-    pairs: dict[tuple[At, Mode], PredictionPair] = {}
+    pairs: dict[tuple[At, Mode], ModelPredictions] = {}
     for mode in sorted(modes, key=("point", "mc").index):
         splits = modes[mode]
         if "test" not in splits:
@@ -93,7 +93,7 @@ def _put_together(
         test = splits["test"].predictions
         nothing = Predictions(test.rows[:0], test.labels[:0], test.logits[:0])
         validation = splits["validation"].predictions if "validation" in splits else nothing
-        pairs["last", mode] = PredictionPair(validation, test)
+        pairs["last", mode] = ModelPredictions(validation, test)
     if len({len(pair.validation.labels) for pair in pairs.values()}) > 1:
         raise DataError(f"{arm}, seed {seed} has validation predictions in one mode and not in the other")
     number = test.logits.shape[1]

@@ -4,11 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from pilotstudy.arms.arm import Choice, Declared, Range
 from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import DataError, InputError
 from pilotstudy.runs.records import Plain, first_problem, json_or_none
 from pilotstudy.storage import check_format
@@ -38,16 +40,37 @@ class Start:
     results: int = 0  # that were there already; 0 means that the study's claims came before any result
 
 
+@dataclass(frozen=True)
+class FrozenTest:
+    """What readers must know of a further test set: see `data.dataset.TestSet`."""
+
+    kind: Literal["shift", "ood"]
+    fingerprint: str
+    images: int
+    paired: bool = False  # with the study's own test images, by row
+    family: str = ""  # of a corruption
+    strength: int = 0
+
+
+def tests_of(data: DataSet) -> dict[str, FrozenTest]:
+    """By name."""
+    return {
+        test.name: FrozenTest(test.kind, test.fingerprint, len(test.images), test.paired, test.family, test.strength)
+        for test in data.tests
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class FrozenStudy:
     """All of study.json: the study as it was last run, how, from what, and each time that it was started."""
 
-    FORMAT = 2
+    FORMAT = 3
 
     format: int | None = field(default=None, compare=False)  # that its file says; 0.1.0 said none
     study: Mapping[str, object]  # as it was written; `parsed` has the defaults of later versions, too
     options: Mapping[str, object]  # where it ran; in format 1 also what each trial was given
     fingerprint: str  # of the data
+    tests: Mapping[str, FrozenTest] = field(default_factory=dict)  # further test sets, by name
     provenance: Provenance
     history: tuple[Start, ...]
     devices: tuple[str, ...] = ()  # that its trials ran on

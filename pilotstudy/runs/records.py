@@ -22,7 +22,8 @@ from pilotstudy.study.budget import Phase
 from pilotstudy.study.spec import FROZEN, Trial
 
 At = Literal["last", "best"]  # the last epoch, or the one with the lowest validation NLL
-Split = Literal["validation", "test"]
+OWN_SPLITS = ("validation", "test")  # of the study's data
+Split = str  # one of these, or the name of a further test set
 Plain = bool | int | float | str | None  # a value in a JSON file
 
 
@@ -127,12 +128,13 @@ class Diagram:
 class TrialResult:
     """All of results/KEY.json. A trial that did not reach its end has less to tell."""
 
-    FORMAT = 2
+    FORMAT = 3
 
     format: int | None = field(default=None, compare=False)  # that its file says; 0.1.0 said none
     version: str | None = None  # of pilotstudy
     trial: Trial
     fingerprint: str  # of the data
+    tests: Mapping[str, str] = field(default_factory=dict)  # further test sets that it predicted: their fingerprints
     classes: tuple[str, ...] = ()
     train_size: int | None = None
     parameters: Mapping[str, int] = field(default_factory=dict)  # how many, by part of the model
@@ -183,6 +185,7 @@ class TrialResult:
             "training_seconds": self.training_seconds,
             "torch": self.torch,
             "device": self.device,
+            "tests": json.dumps(dict(self.tests)),
             "evaluations": [evaluation.row() for evaluation in self.evaluations],
             "reliability": [{"count": b.count, "confidence": b.confidence, "accuracy": b.accuracy} for b in bins],
         }
@@ -240,6 +243,9 @@ class TrialRow:
     reliability: tuple[Bin, ...]  # of validation, point prediction, last epoch
     torch: str | None = None  # its version; 0.1.0 kept it in the results only
     device: str | None = None  # the kind
+    tests: Annotated[Mapping[str, str], BeforeValidator(lambda tests: json.loads(tests or "{}"))] = field(
+        default_factory=dict
+    )  # further test sets that it predicted: their fingerprints
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,31 +15,46 @@ from numpy.typing import NDArray
 from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError
 from pilotstudy.metrics import registry
-from pilotstudy.runs.records import At
+from pilotstudy.metrics.soft import SOFT_METRICS
+from pilotstudy.runs.records import OWN_SPLITS, At
 from pilotstudy.storage import check_format, readable, write
 
-FORMAT = 1  # of every table
+FORMAT = 2  # of every table; 1 had no further test sets
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Logits [n, K] of one split, with the labels and the row numbers within the data set."""
+    """Logits [n, K] of one split, with the labels and the row numbers within the data set.
+
+    `expected_entropy`: of sampled predictions the mean entropy of the draws [n], where it is kept.
+    """
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
     logits: NDArray[np.float32]
+    expected_entropy: NDArray[np.float32] | None = None
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there are points, of the study's classes."""
+        return len(self.labels) > 0 and bool(self.labels[0] >= 0)
 
 
-class PredictionPair(NamedTuple):
-    """What one model predicts for both splits. A search's trials have no test part, those from elsewhere may have no
-    validation part: it is empty.
+class ModelPredictions(NamedTuple):
+    """What one model predicts for each split. A search's trials have no test part, those from elsewhere may have no
+    validation part: it is empty. `extra`: of the last epoch, by name, the study's further test sets.
     """
 
     validation: Predictions
     test: Predictions
+    extra: Mapping[str, Predictions] = MappingProxyType({})
+
+    @property
+    def splits(self) -> dict[str, Predictions]:
+        return {"validation": self.validation, "test": self.test, **self.extra}
 
 
-TrialPredictions = Mapping[tuple[At, Mode], PredictionPair]  # all that is kept of a trial
+TrialPredictions = Mapping[tuple[At, Mode], ModelPredictions]  # all that is kept of a trial
 
 
 def epochs_schema() -> pa.Schema:
@@ -68,10 +84,11 @@ PREDICTIONS = pa.schema(
     [
         pa.field("at", pa.dictionary(pa.int8(), pa.string())),  # last, best
         pa.field("mode", pa.dictionary(pa.int8(), pa.string())),  # point, mc
-        pa.field("split", pa.dictionary(pa.int8(), pa.string())),  # validation, test
+        pa.field("split", pa.dictionary(pa.int8(), pa.string())),  # validation, test, further test sets
         pa.field("row", pa.int32()),  # within the training or the test images of the data set
-        pa.field("label", pa.int32()),
+        pa.field("label", pa.int32()),  # −1 where it is none of the study's classes
         pa.field("logits", pa.list_(pa.float32())),  # for mc: the logarithm of the averaged probabilities
+        pa.field("expected_entropy", pa.float32()),  # for mc, where it tests: the mean entropy of the draws
     ]
 )
 
@@ -92,7 +109,7 @@ def predictions_table(predictions: TrialPredictions) -> pa.Table:
     """A trial's predictions, one model and split after another."""
     tables = []
     for (at, mode), pair in predictions.items():
-        for split, part in pair._asdict().items():
+        for split, part in pair.splits.items():
             n, classes = part.logits.shape
             offsets = np.arange(n + 1, dtype=np.int32) * classes
             columns = [
@@ -100,6 +117,7 @@ def predictions_table(predictions: TrialPredictions) -> pa.Table:
                 part.rows,
                 part.labels,
                 pa.ListArray.from_arrays(offsets, np.ascontiguousarray(part.logits, np.float32).ravel()),
+                pa.nulls(n, pa.float32()) if part.expected_entropy is None else part.expected_entropy,
             ]
             arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, PREDICTIONS, strict=True)]
             tables.append(pa.Table.from_arrays(arrays, schema=PREDICTIONS))
@@ -146,7 +164,7 @@ def own_metadata(schema: pa.Schema) -> object:
 def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool = True) -> TrialPredictions:
     """What `predictions_table` made a table of. A part that it is known not to have is empty."""
     try:
-        table = read(path, PREDICTIONS, required=PREDICTIONS.names)
+        table = read(path, PREDICTIONS, required=PREDICTIONS.names[:-1])  # format 1 had no expected entropy
     except (FileNotFoundError, KeyError, pa.ArrowException) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
         advice = "remove its trial's result too, and `pilotstudy resume` makes both again"
@@ -156,18 +174,25 @@ def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool 
     codes = np.stack([column.indices.to_numpy() for column in columns], 1)
     logits = table["logits"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
     rows, labels = (table[name].to_numpy().astype(np.int64) for name in ("row", "label"))
+    entropies = table["expected_entropy"].to_numpy()
     starts = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]).any(1)])  # written one after another
     parts: dict[tuple[At, Mode], dict[str, Predictions]] = {}
     for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
         at, mode, split = (names[code] for names, code in zip(words, codes[start], strict=True))
-        part = Predictions(rows[start:end], labels[start:end], logits[start:end])
+        entropy = None if np.isnan(entropies[start]) else entropies[start:end]
+        part = Predictions(rows[start:end], labels[start:end], logits[start:end], entropy)
         parts.setdefault((at, mode), {})[split] = part
     nothing = Predictions(rows[:0], labels[:0], logits[:0])
     empty = {split: nothing for split, there in (("validation", has_validation), ("test", has_test)) if not there}
     try:
-        return {model: PredictionPair(**(empty | splits)) for model, splits in parts.items()}
-    except TypeError as error:
+        return {model: _of_model(empty | splits) for model, splits in parts.items()}
+    except KeyError as error:
         raise DataError(f"{path} lacks the predictions of a split: remove it and the result of its name") from error
+
+
+def _of_model(splits: Mapping[str, Predictions]) -> ModelPredictions:
+    extra = {name: part for name, part in splits.items() if name not in OWN_SPLITS}
+    return ModelPredictions(splits["validation"], splits["test"], extra)
 
 
 def evaluation_fields() -> list[pa.Field]:
@@ -175,11 +200,11 @@ def evaluation_fields() -> list[pa.Field]:
     return [
         pa.field("at", pa.string()),  # last, best (the epoch with the lowest validation NLL)
         pa.field("mode", pa.string()),  # point, mc
-        pa.field("split", pa.string()),  # validation, test
+        pa.field("split", pa.string()),  # validation, test, further test sets of the study's classes
         pa.field("scaled", pa.bool_()),  # after temperature scaling
         pa.field("temperature", pa.float64()),
         pa.field("n", pa.int64()),
-        *(pa.field(name, pa.float64()) for name in registry.METRICS),
+        *(pa.field(name, pa.float64()) for name in (*registry.METRICS, *SOFT_METRICS)),
     ]
 
 
@@ -210,6 +235,7 @@ def trials_schema() -> pa.Schema:
             pa.field("training_seconds", pa.float64()),
             pa.field("torch", pa.string()),  # its version
             pa.field("device", pa.string()),  # the kind: a card's name, or the CPU's model
+            pa.field("tests", pa.string()),  # JSON: further test sets that it predicted, with their fingerprints
             pa.field("evaluations", pa.list_(pa.struct(evaluation_fields()))),
             pa.field("reliability", pa.list_(pa.struct(RELIABILITY))),  # of validation, point prediction, last epoch
         ]

@@ -118,14 +118,15 @@ def looks_of(run: Run, study: Study, looks: Looks | None) -> tuple[Study, Looks 
 
 
 def check_models(study: Study, data: DataSet) -> None:
-    """Builds each arm once, where network or arm are not the paper's: what does not fit is told before hours are spent.
+    """Builds each arm once, where network, arm or average are not the paper's.
 
-    What an arm has to say of itself, such as the size of its DGM, is said here, once.
+    What does not fit is told before hours are spent. What an arm has to say of itself, such as the size of its DGM, is
+    said here, once.
     """
     check_metrics(len(data.classes))
     own = {name for name in study.arms if not _is_ours(study.method(name))}
-    is_papers = study.network.name in PAPERS and not study.network.options and not study.network.layers
-    arms = own if is_papers else set(study.arms)
+    usual = not (study.network.options or study.network.layers) and study.training.average.name == "none"
+    arms = own if study.network.name in PAPERS and usual else set(study.arms)
     if not arms:
         return
     here = torch.device("cpu")

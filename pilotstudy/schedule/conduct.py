@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Protocol
 
 from pilotstudy.console import message
-from pilotstudy.data.dataset import DataSet, load_data
+from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import AllDivergedError, InterruptedRunError, NotDoneError, PilotstudyError
 from pilotstudy.runs.filling import fill_in
 from pilotstudy.runs.folder import Run
+from pilotstudy.runs.frozen import tests_of
 from pilotstudy.runs.records import Status
 from pilotstudy.runs.results import Results, gather_epochs
 from pilotstudy.runs.status import mixtures
@@ -22,6 +23,7 @@ from pilotstudy.study.looks import Looks, Wanted
 from pilotstudy.study.reading import load_uses
 from pilotstudy.study.resources import Limits, Location
 from pilotstudy.study.spec import Study
+from pilotstudy.study.testsets import load_study_data
 
 WHY = {"stopped": "stopped", "time": "the time budget is used up", "cost": "the money is used up"}
 
@@ -66,19 +68,22 @@ def start(
         run.files.stop.unlink(missing_ok=True)
         study, looks = looks_of(run, study, looks)
         folder = Path(location.data_dir) if location.data_dir else None
-        data = load_data(study.data.name, folder, study.data.image_size)
+        data = load_study_data(study, folder)
         load_uses(study)
         check_same_recipe(run, study)
         check_models(study, data)
         trust(study.uses)
-        director = Director(study, run, data.fingerprint, looks)
-        run.freeze(study, location, data.fingerprint, looks)
+        fingerprints = {test.name: test.fingerprint for test in data.tests}
+        director = Director(study, run, data.fingerprint, looks, fingerprints)
+        if again := director.number_without_tests():
+            message(f"{again} finished trials lack a test set of the study: they are trained again")
+        run.freeze(study, location, data.fingerprint, looks, tests_of(data))
         left = _complete(director, data, engine, quiet, limits or Limits())
         reused = director.number_from_earlier()
         if reused:
             message(f"{reused} of {director.total} trials were there already and were not repeated")
         while looks and not _failed(director) and (looks := _further(run, looks, judge)):
-            director = Director(study, run, data.fingerprint, looks)
+            director = Director(study, run, data.fingerprint, looks, fingerprints)
             left = _complete(director, data, engine, quiet, left)
         for said in mixtures(Results(run.files).rows()):
             message(said)

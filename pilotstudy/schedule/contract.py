@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -100,79 +101,87 @@ def check_network(name: str) -> list[Checked]:
 
 def check_arm(arm: Arm) -> list[Checked]:
     """It trains, samples where it says so, resumes to the bit, and leaves initial weights and images alone."""
-
-    def defaults() -> None:
-        values = arm.settings().model_dump()
-        for name, choice in arm.space.items():
-            inside = values[name] in choice.options if isinstance(choice, Choice) else _within(choice, values[name])
-            expect(inside, f"the default {name} = {values[name]!r} is outside its space")
-            ends = choice.options if isinstance(choice, Choice) else (choice.low, choice.high)
-            for end in ends:
-                value = int(end) if not isinstance(choice, Choice) and choice.whole else end
-                arm.settings.model_validate(values | {name: value})
-
-    def weights() -> None:
-        ours, vanilla = trainer(arm.name), trainer("vanilla")
-        if arm.network:
-            return  # its network is another
-        expect(_network_equal(ours, vanilla), "the network's weights are not those of the seed: leave them as given")
-
-    def order() -> None:
-        ours, vanilla = trainer(arm.name), trainer("vanilla")
-        ours.train_epoch()
-        vanilla.train_epoch()
-        first, second = (next(iter(each.batches()))[0] for each in (ours, vanilla))
-        expect(torch.equal(first, second), "it changes the images, or their order, for later epochs")
-
-    def trains() -> None:
-        trained = trainer(arm.name)
-        before = copy.deepcopy(dict(trained.regulariser.network.named_parameters()))
-        record = trained.train_epoch()
-        expect(math.isfinite(record["train_loss"]), "its loss is not finite")
-        after = dict(trained.regulariser.network.named_parameters())
-        expect(any(not torch.equal(before[name], after[name]) for name in before), "the network learns nothing")
-
-    def resumes() -> None:
-        whole = trainer(arm.name)
-        whole.train_epoch()
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "checkpoint.pt"
-            checkpoint.save(file, whole.state())
-            state = checkpoint.load(file)
-        whole.train_epoch()
-        resumed = trainer(arm.name)
-        assert state is not None
-        resumed.restore(state)
-        resumed.train_epoch()
-        why = "keep what changes in parameters or buffers, and draw from torch's generator only"
-        expect(_equal(whole, resumed), f"after a checkpoint it goes on differently: {why}")
-
-    def predicts() -> None:
-        trained = trainer(arm.name)
-        trained.train_epoch()
-        x = next(trained.images.all_inputs(TRAIN))
-        first, second = (trained.regulariser.predict(x) for _ in range(2))
-        expect(torch.equal(first, second), "its point predictions are random")
-
-    def samples() -> None:
-        trained = trainer(arm.name)
-        trained.train_epoch()
-        sampled = trained.validation_logits("mc")
-        expect(bool(np.isfinite(sampled).all()), "its sampled predictions are not finite")
-        differ = not np.allclose(sampled, scores.log_probabilities(trained.validation_logits("point")), atol=1e-7)
-        expect(differ, "it says that its predictions can be sampled, and they do not vary")
-
     rules = {
-        "defaults within the space": defaults,
-        "leaves the initial weights alone": weights,
-        "trains": trains,
-        "leaves the order of images alone": order,
-        "resumes to the bit": resumes,
-        "point predictions are not random": predicts,
+        "defaults within the space": _defaults_in_space,
+        "leaves the initial weights alone": _leaves_weights,
+        "trains": _trains,
+        "leaves the order of images alone": _leaves_order,
+        "resumes to the bit": _resumes,
+        "point predictions are not random": _predicts,
     }
     if "mc" in arm.modes:
-        rules["samples"] = samples
-    return _checked(f"arm {arm.name}", rules)
+        rules["samples"] = _samples
+    return _checked(f"arm {arm.name}", {rule: partial(check, arm) for rule, check in rules.items()})
+
+
+def _defaults_in_space(arm: Arm) -> None:
+    values = arm.settings().model_dump()
+    for name, choice in arm.space.items():
+        inside = values[name] in choice.options if isinstance(choice, Choice) else _within(choice, values[name])
+        expect(inside, f"the default {name} = {values[name]!r} is outside its space")
+        ends = choice.options if isinstance(choice, Choice) else (choice.low, choice.high)
+        for end in ends:
+            value = int(end) if not isinstance(choice, Choice) and choice.whole else end
+            arm.settings.model_validate(values | {name: value})
+
+
+def _leaves_weights(arm: Arm) -> None:
+    ours, vanilla = trainer(arm.name), trainer("vanilla")
+    if arm.network:
+        return  # its network is another
+    expect(_network_equal(ours, vanilla), "the network's weights are not those of the seed: leave them as given")
+
+
+def _leaves_order(arm: Arm) -> None:
+    ours, vanilla = trainer(arm.name), trainer("vanilla")
+    ours.train_epoch()
+    vanilla.train_epoch()
+    first, second = (next(iter(each.batches()))[0] for each in (ours, vanilla))
+    expect(torch.equal(first, second), "it changes the images, or their order, for later epochs")
+
+
+def _trains(arm: Arm) -> None:
+    trained = trainer(arm.name)
+    before = copy.deepcopy(dict(trained.regulariser.network.named_parameters()))
+    record = trained.train_epoch()
+    expect(math.isfinite(record["train_loss"]), "its loss is not finite")
+    after = dict(trained.regulariser.network.named_parameters())
+    expect(any(not torch.equal(before[name], after[name]) for name in before), "the network learns nothing")
+
+
+def _resumes(arm: Arm) -> None:
+    whole = trainer(arm.name)
+    whole.train_epoch()
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "checkpoint.pt"
+        checkpoint.save(file, whole.state())
+        state = checkpoint.load(file)
+    whole.train_epoch()
+    resumed = trainer(arm.name)
+    assert state is not None
+    resumed.restore(state)
+    resumed.train_epoch()
+    why = "keep what changes in parameters or buffers, and draw from torch's generator only"
+    expect(_equal(whole, resumed), f"after a checkpoint it goes on differently: {why}")
+
+
+def _predicts(arm: Arm) -> None:
+    trained = trainer(arm.name)
+    trained.train_epoch()
+    x = next(trained.images.all_inputs(TRAIN))
+    first, second = (trained.regulariser.predict(x) for _ in range(2))
+    expect(torch.equal(first, second), "its point predictions are random")
+
+
+def _samples(arm: Arm) -> None:
+    trained = trainer(arm.name)
+    while not trained.done:
+        trained.train_epoch()
+    trained.prepare_sampling()
+    sampled = trained.validation_logits("mc")
+    expect(bool(np.isfinite(sampled).all()), "its sampled predictions are not finite")
+    differ = not np.allclose(sampled, scores.log_probabilities(trained.validation_logits("point")), atol=1e-7)
+    expect(differ, "it says that its predictions can be sampled, and they do not vary")
 
 
 def check_metric(metric: Metric) -> list[Checked]:

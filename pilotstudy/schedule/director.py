@@ -4,6 +4,7 @@ It knows nothing of Ray: it hands out items and is told what became of their tri
 far away, except at the start.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -32,8 +33,16 @@ from pilotstudy.study.spec import Study
 class Director:
     """The plan of a study, and how far it has come."""
 
-    def __init__(self, study: Study, run: Run, fingerprint: str, looks: Looks | None = None):
+    def __init__(
+        self,
+        study: Study,
+        run: Run,
+        fingerprint: str,
+        looks: Looks | None = None,
+        tests: Mapping[str, str] | None = None,
+    ):
         self.study, self.run, self.fingerprint, self.looks = study, run, fingerprint, looks
+        self.tests = tests or {}  # the study's further test sets: their fingerprints
         self.budget = Budget.of(study, looks)
         self.counts = counts(study, looks)
         self.items: list[Item] = []
@@ -190,11 +199,16 @@ class Director:
         if item.key not in self._endings:
             self._learn_endings([item])
         ending = self._endings.get(item.key)
-        if ending is None or not ending.serves(item):
+        if ending is None or not ending.serves(item, self.tests):
             return False
         item.reused = True
         self._conclude(item, ending)
         return True
+
+    def number_without_tests(self) -> int:
+        """How many finished trials are to be trained again, because they lack a test set of the study."""
+        tested = (ending for ending in self._endings.values() if ending.tested)
+        return sum(not self.tests.items() <= ending.tests.items() for ending in tested)
 
     # ---- what the engine tells ----
 
@@ -249,6 +263,7 @@ class Director:
             error=result.error,
             row=row,
             tested=result.has_test,
+            tests=result.tests,
             seconds=result.training_seconds,
         )
 
@@ -286,11 +301,11 @@ class Director:
 
 def endings_of(final: pa.Table) -> dict[str, Ending]:
     """By key how earlier trials ended, from the rows of their table; its rows follow the empty one in the new table."""
-    columns = (final[name].to_pylist() for name in ("key", "status", "retries", "moves", "training_seconds"))
+    columns = (final[name].to_pylist() for name in ("key", "status", "retries", "moves", "training_seconds", "tests"))
     rows = enumerate(zip(*columns, figures_of(final), tested_of(final), strict=True), 1)
     return {
-        key: Ending(Status(status), figures, retries, moves or 0, None, row, tested, seconds)
-        for row, (key, status, retries, moves, seconds, figures, tested) in rows
+        key: Ending(Status(status), figures, retries, moves or 0, None, row, tested, json.loads(tests or "{}"), seconds)
+        for row, (key, status, retries, moves, seconds, tests, figures, tested) in rows
     }
 
 

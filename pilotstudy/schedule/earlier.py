@@ -20,7 +20,7 @@ from pilotstudy.runs.schemas import trials_schema
 from pilotstudy.storage import AT_ONCE, names
 
 # Columns that a table of an earlier version lacks. One without another is of no use: its trials' results know more.
-LATER = ("torch", "device")
+LATER = ("torch", "device", "tests")
 
 Proposed = dict[tuple[str, int], Mapping[str, Setting]]  # settings by arm and number
 
@@ -62,12 +62,14 @@ def earlier_proposals(run: Run, table: pa.Table, arms: Iterable[str], most: int)
 def final_rows(table: pa.Table, keys: Collection[str]) -> pa.Table:
     """The rows of trials that need not run again, each key once, of those whose result is still there.
 
-    Of several with one key that with test figures: a trial of the search may have run again for them.
+    Of several with one key that with test figures, and the most test sets: a trial may have run again for them.
     """
     there = pc.is_in(table["key"], pa.array(list(keys), pa.string()))
     rows = table.filter(pc.and_(there, pc.is_in(table["status"], pa.array([str(status) for status in FINAL]))))
-    all_keys, tested = rows["key"].to_pylist(), tested_of(rows)
-    first = {all_keys[place]: place for place in sorted(range(len(rows)), key=lambda place: (tested[place], -place))}
+    all_keys = rows["key"].to_pylist()
+    tests = (len(json.loads(each or "{}")) for each in rows["tests"].to_pylist())
+    known = list(zip(tested_of(rows), tests, strict=True))
+    first = {all_keys[place]: place for place in sorted(range(len(rows)), key=lambda place: (known[place], -place))}
     return rows.take(pa.array(sorted(first.values()), pa.int64()))
 
 

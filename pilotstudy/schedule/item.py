@@ -49,8 +49,15 @@ class Ending:
     error: str | None
     row: int
     tested: bool  # whether it has figures of the test images
+    tests: Mapping[str, str]  # further test sets that it predicted: their fingerprints
     seconds: float | None  # of training
 
-    def serves(self, item: Item) -> bool:
-        """Whether the item needs no trial of its own: outside the search, it needs test figures."""
-        return self.tested or self.status is Status.DIVERGED or not item.predicts_test
+    def serves(self, item: Item, tests: Mapping[str, str]) -> bool:
+        """Whether the item needs no trial of its own: outside the search, it needs test figures, and predictions of
+        the study's further test sets.
+        """
+        return (
+            self.status is Status.DIVERGED
+            or not item.predicts_test
+            or (self.tested and tests.items() <= self.tests.items())
+        )

@@ -13,13 +13,15 @@ from typing import TypedDict
 import torch
 
 from pilotstudy.console import Progress
-from pilotstudy.data.dataset import load_data
+from pilotstudy.data.dataset import DataSet
 from pilotstudy.schedule import prices
 from pilotstudy.schedule.prices import Gpu
 from pilotstudy.schedule.timing import Cost, estimated, measured
 from pilotstudy.study.budget import Budget, counts, fixed_trial
+from pilotstudy.study.rows import arm_of
 from pilotstudy.study.shares import expected_shares
 from pilotstudy.study.spec import Study
+from pilotstudy.study.testsets import load_study_data
 from pilotstudy.trial import device
 from pilotstudy.trial.trainer import Trainer
 
@@ -73,7 +75,7 @@ def plan_study(
     here = gpu is not None and torch.cuda.is_available() and gpu.is_card(torch.cuda.get_device_name())
     where = device.choose("cuda" if here or (share and gpu is None) else "cpu")
     guessed = None if here else gpu
-    data = load_data(study.data.name, data_dir, study.data.image_size)
+    data = load_study_data(study, data_dir)
 
     def cost_of(arm: str) -> Cost:
         trainer = Trainer(fixed_trial(study, arm, study.seeds[0]), data, where, cpus)
@@ -107,8 +109,22 @@ def plan_study(
         "price": dollars,
         "machine": f"one machine with {gpu.one}" if gpu else "one machine like this one",
         "machines": prices.machines(total, longest, dollars) if dollars else [],
-        "notes": notes(share, together, dollars, listed=gpu if price is None else None),
+        "notes": notes(share, together, dollars, listed=gpu if price is None else None) + notes_on_tests(study, data),
     }
+
+
+def notes_on_tests(study: Study, data: DataSet) -> list[str]:
+    """What the predictions of further test sets take on disk: float32, before compression."""
+    if not data.tests:
+        return []
+    images = sum(len(test.images) for test in data.tests)
+    budget = Budget.of(study)
+    models = 0
+    for arm in study.arms:
+        trials = budget.trials_of(arm)
+        models += len(arm_of(study, arm).modes) * (trials["arms"] + trials["confirm"])
+    size = models * images * len(data.classes) * 4
+    return [f"predictions of {len(data.tests)} test sets ({images:,} images) take some {size / 1e6:,.0f} MB on disk"]
 
 
 def arm_rows(study: Study, cost_of: Callable[[str], Cost]) -> list[ArmCost]:

@@ -33,11 +33,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Size:
-    """Of a whole trial: its steps, and the images that it is evaluated on. Test images are counted, not read."""
+    """Of a whole trial: its steps, and the images that it is evaluated on. Those that test are counted, not read.
+
+    `extra`: images of further test sets, which are predicted at the last epoch alone.
+    """
 
     steps: int
     validation: int
     test: int
+    extra: int
 
 
 def shorten(trainer: Trainer, steps: int) -> tuple[Size, Size]:
@@ -49,7 +53,8 @@ def shorten(trainer: Trainer, steps: int) -> tuple[Size, Size]:
 
     def size(epochs: int) -> Size:
         steps = epochs * math.ceil(len(trainer.images.train_rows) / training.batch_size)
-        return Size(steps, len(trainer.images.validation_rows), len(trainer.data.test_labels))
+        extra = sum(len(test.images) for test in trainer.data.tests)
+        return Size(steps, len(trainer.images.validation_rows), len(trainer.data.test_labels), extra)
 
     whole = size(training.epochs)
     trainer.images.train_rows = trainer.images.train_rows[: steps * training.batch_size]
@@ -61,7 +66,7 @@ def measured(trainer: Trainer) -> Cost:
     """What a trial takes here, on the trainer's device."""
     whole, part = shorten(trainer, STEPS)
     step, validation = short_epoch(trainer, part)
-    predicting = sum(timed(partial(trainer.validation_logits, mode), trainer.where) for mode in trainer.modes)
+    predicting = sum(timed(partial(trainer.validation_logits_prepared, mode), trainer.where) for mode in trainer.modes)
     return cost(trainer, whole, part, step, validation, predicting)
 
 
@@ -83,7 +88,7 @@ def estimated(trainer: Trainer, gpu: Gpu) -> Cost:
     trainer.train_epoch()  # what is made once is not counted
     trainer.epoch = 0
     epoch = counted(trainer.train_epoch)
-    modes = {mode: counted(partial(trainer.validation_logits, mode)) for mode in trainer.modes}
+    modes = {mode: counted(partial(trainer.validation_logits_prepared, mode)) for mode in trainer.modes}
     each = epoch.less(modes["point"], part.steps)
     step = prices.step_seconds(gpu, each, graph=trainer.trial.training.cuda_graph)
     predicting = {mode: prices.step_seconds(gpu, work) for mode, work in modes.items()}
@@ -103,7 +108,7 @@ def cost(trainer: Trainer, whole: Size, part: Size, step: float, validation: flo
     measuring = 2 * timed(lambda: registry.evaluate(logits, labels))
     fitting = timed(lambda: scores.fit_temperature(logits, labels))
     epochs, modes = trainer.trial.training.epochs, len(trainer.modes)
-    parts, tests = whole.validation / part.validation, whole.test / part.validation
+    parts, tests = whole.validation / part.validation, (whole.test + whole.extra / 2) / part.validation
     ending = 2 * ((parts + tests) * (predicting + modes * measuring) + parts * modes * fitting)
     return Cost(step, whole.steps * step + epochs * parts * validation + ending)
 

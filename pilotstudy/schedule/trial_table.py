@@ -26,6 +26,7 @@ NO_RESULT: dict[str, object] = {
     "training_seconds": None,
     "torch": None,
     "device": None,
+    "tests": None,
     "evaluations": [],
     "reliability": [],
 }

@@ -16,7 +16,7 @@ from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.toml import toml_text
 
 ARMS = ("vanilla", "dropout", "pilot-a-aug")
-OF_LAB = "my-network", "label-smoothing"  # the network and the arm
+OF_LAB = "my-network", "soft-targets"  # the network and the arm
 TRIALS_EACH = 4
 
 
@@ -206,12 +206,12 @@ def make(shape, classes, width=16):
 
 
 @pilotstudy.arm(
-    "label-smoothing",
+    "soft-targets",
     "cross-entropy with labels that leave a little to the other classes",
     space={"smoothing": pilotstudy.Range(0.01, 0.3)},  # what a search may choose
     role="baseline",
 )
-class LabelSmoothing(pilotstudy.Regulariser):
+class SoftTargets(pilotstudy.Regulariser):
     class Settings(pilotstudy.Settings):
         smoothing: float = 0.1
 

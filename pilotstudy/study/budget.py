@@ -13,6 +13,7 @@ from pilotstudy.study.recipe import PREFIX, with_recipe
 from pilotstudy.study.rows import arm_of, declared_rows, known_rows
 from pilotstudy.study.spec import MOST, MOST_TRIALS, Claim, Study, Trial
 from pilotstudy.study.statements import ENSEMBLE, Row, Statement
+from pilotstudy.study.testsets import kinds_of_tests
 
 Phase = Literal["arms", "search", "confirm"]
 PHASES: tuple[Phase, ...] = ("arms", "search", "confirm")
@@ -161,7 +162,7 @@ def claims_without_rows(study: Study) -> list[Claim]:
     known = known_rows(study)
     lacking = []
     for claim in study.claims:
-        statement = Statement.parse(claim.holds, known)
+        statement = Statement.parse(claim.holds, known, kinds_of_tests(study))
         rows = [replace(row, mode="point") if row.mode == "seeds" else row for _, row in statement.terms]
         opponents = statement.group.members(planned, rows[0]) if statement.group else rows
         if not opponents or any(row not in planned for row in rows):

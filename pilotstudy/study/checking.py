@@ -16,6 +16,7 @@ from pilotstudy.study.rows import arm_of, known_rows
 from pilotstudy.study.space import check_space
 from pilotstudy.study.spec import OF_ROWS, Claim, Study
 from pilotstudy.study.statements import Statement, group_names
+from pilotstudy.study.testsets import check_tests, kinds_of_tests
 
 # What stands in for sections that are wrong, so that the others can be looked at, too.
 INSTEAD: dict[str, dict[str, object]] = {
@@ -113,12 +114,12 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         if len(set(searched)) < len(searched):
             faults.append(Fault(("search", "arms"), f"search.arms = {shown(study.search.arms)}: each arm once"))
         faults += check_space(study, list(dict.fromkeys(searched)))
-    faults += _repeated_labels(study)
+    faults += check_tests(study) + _repeated_labels(study)
     rows = known_rows(study)
     for number, claim in enumerate(study.claims):
         if not any(name in claim.holds for name in wrong_arms):
             with collecting(faults, ("claims", number, "holds"), f"claims.{number}.holds = {shown(claim.holds)}: "):
-                Statement.parse(claim.holds, rows)
+                Statement.parse(claim.holds, rows, kinds_of_tests(study))
     return study, faults
 
 

@@ -22,6 +22,7 @@ SMALLEST = {  # what a section, or a key that must be there, looks like
     "arms": "[arms] with vanilla = {} and dropout = {}",
     "search": '[search] with arms = ["dropout"] and trials = 8',
     "search.arms": 'arms = ["dropout"]',
+    "tests": '[[tests]] with data = "corrupted:noise"',
     "claims": '[[claims]] with says = ".." and holds = "nll: dropout < vanilla"',
     "resources": "[resources] with cpus_per_trial = 1",
 }

@@ -18,6 +18,7 @@ MOST = 10_000  # seeds of a study
 MOST_TRIALS = 1_000_000  # of a search
 LONGEST_NAME = 255  # of a file
 MOST_ROWS = 1_000  # and claims
+MOST_TESTS = 100
 LARGEST_SEED = 2**62  # of a trial; those of a study leave room for fresh ones after them
 
 
@@ -139,6 +140,22 @@ class Imported(Section):
     trials: int = Field(ge=0)
 
 
+class ExtraTest(Section):
+    """A test set beside the study's own test images, or several.
+
+    `data`: as for a study, of which the test images are taken; `corrupted:noise-3`, `corrupted:noise` (five strengths)
+    or `corrupted:all` of the study's own; `test`, those as they are; a .npy file of CIFAR-10-C or CIFAR-10.1. `kind`:
+    `shift`, of the study's classes, or `ood`, of none of them. `name`: by default from `data`. `size`: a fixed subset
+    with the share of each class. `soft_labels`: a .npy file [n, K] of what people said of each image.
+    """
+
+    data: str = Field(min_length=1)
+    kind: Literal["shift", "ood"] = "shift"
+    name: str = ""
+    size: int | None = Field(None, ge=1, le=10**9)
+    soft_labels: str | None = Field(None, min_length=1)
+
+
 OF_ROWS = ("method", "label")  # keys of an arm that are no settings
 
 
@@ -146,9 +163,9 @@ class Study(Section):
     """`arms`: name → its settings (in the file, what differs from its defaults), trained once for each of `seeds`.
 
     A name is an arm's, or any other with the `method` that it stands for, or several that are composed, and perhaps a
-    `label`. `claims`: what is expected, said before it runs; in the file also the path, beside it, of a file of claims.
-    `uses`: Python files beside it with networks, arms and metrics of one's own. `imported`: what its predictions are,
-    where nothing is trained; no study file has it.
+    `label`. `tests`: further test sets. `claims`: what is expected, said before it runs; in the file also the path,
+    beside it, of a file of claims. `uses`: Python files beside it with networks, arms and metrics of one's own.
+    `imported`: what its predictions are, where nothing is trained; no study file has it.
     """
 
     name: str = ""
@@ -160,6 +177,7 @@ class Study(Section):
     training: Training
     arms: dict[str, dict[str, Any]] = Field(min_length=1, max_length=MOST_ROWS)
     search: Search | None = None
+    tests: tuple[ExtraTest, ...] = Field((), max_length=MOST_TESTS, strict=False)
     claims: tuple[Claim, ...] = Field((), max_length=MOST_ROWS, strict=False)
     resources: Resources = Field(default_factory=lambda: Resources.model_validate({}))
     imported: tuple[Imported, ...] | None = Field(None, strict=False)

@@ -3,10 +3,13 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from pilotstudy.arms.arm import Declared, Role
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError, nearest
+from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS
+from pilotstudy.metrics.recalibration import RECALIBRATIONS, Recalibration
 from pilotstudy.metrics.registry import resampled_metrics
 
 MARKS = ("mc", "seeds", "tuned")
@@ -133,28 +136,47 @@ def _name_and_marks(text: str) -> tuple[str, list[str]]:
     return name, marks
 
 
+Tests = Mapping[str, str]  # further test sets that may be named, each with its kind: shift, ood
+NO_TESTS: Tests = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Statement:
-    """Σ coefficient · figure(row) + constant < 0, or > 0. `group`: said of the first row against each of a group."""
+    """Σ coefficient · figure(row) + constant < 0, or > 0. `group`: said of the first row against each of a group.
+
+    `qualifiers`: what is said of the metric in brackets, in the order in which it stands there.
+    """
 
     metric: str
     terms: tuple[tuple[float, Row], ...]
     constant: float
     relation: str
     group: Group | None = None
+    qualifiers: tuple[str, ...] = ()
+
+    @property
+    def test(self) -> str:
+        """What it is said of: the study's own test images, or a further test set."""
+        return next((name for name in self.qualifiers if name not in RECALIBRATIONS), "test")
+
+    @property
+    def recalibration(self) -> Recalibration:
+        """How the networks are recalibrated before they are compared."""
+        return next((name for name in RECALIBRATIONS if name in self.qualifiers), "none")
 
     @classmethod
-    def parse(cls, text: str, arms: Arms | None = None) -> "Statement":
-        """`metric: left < right`, both sides sums of rows and numbers; the right may be a group."""
+    def parse(cls, text: str, arms: Arms | None = None, tests: Tests = NO_TESTS) -> "Statement":
+        """`metric[qualifier, ..]: left < right`, both sides sums of rows and numbers; the right may be a group.
+
+        `tests`: the further test sets that may be named in brackets, each with its kind.
+        """
         arms = all_arms() if arms is None else arms
         groups = group_names(arms)
         before, colon, rest = text.partition(":")
-        metric = before.strip()
         sides = re.split(r"\s([<>])\s", rest)
         if not colon or len(sides) != 3:
             raise InputError(f"claim {text!r}: expected {PATTERN}")
-        if metric not in resampled_metrics():
-            raise InputError(f"claim {text!r}: unknown metric {metric!r}: {nearest(metric, resampled_metrics())}")
+        metric, qualifiers = _metric_and_qualifiers(before.strip(), text, tests)
         left, relation, right = _signed(sides[0], text), sides[1], _signed(sides[2], text)
 
         def is_group(operand: str) -> bool:
@@ -163,7 +185,8 @@ class Statement:
         if any(is_group(operand) for _, operand in left + right):
             match left, right:
                 case [(1.0, row)], [(1.0, group)] if is_group(group) and not (is_group(row) or _is_number(row)):
-                    return cls(metric, ((1.0, Row.parse(row, arms)),), 0.0, relation, Group.parse(group, arms))
+                    subject = ((1.0, Row.parse(row, arms)),)
+                    return cls(metric, subject, 0.0, relation, Group.parse(group, arms), qualifiers)
             raise InputError(
                 f"claim {text!r}: a group stands on the right, beside one row, as in `nll: pilot-a-aug < baselines`"
             )
@@ -172,7 +195,31 @@ class Statement:
         terms = tuple((sign, Row.parse(operand, arms)) for sign, operand in signed if not _is_number(operand))
         if not terms:
             raise InputError(f"claim {text!r}: there is no row in it: expected {PATTERN}")
-        return cls(metric, terms, constant, relation)
+        return cls(metric, terms, constant, relation, qualifiers=qualifiers)
+
+
+def _metric_and_qualifiers(text: str, claim: str, tests: Tests) -> tuple[str, tuple[str, ...]]:
+    """`nll[temperature]` → nll, (temperature,): refused if a name is unknown, given twice, or at odds with another."""
+    metric, bracket, inside = text.partition("[")
+    metric = metric.strip()
+    if bracket and not inside.endswith("]"):
+        raise InputError(f"claim {claim!r}: expected `metric[qualifier]:`, for example `nll[temperature]:`")
+    names = tuple(name.strip() for name in inside.removesuffix("]").split(",")) if bracket else ()
+    for name in names:
+        if name not in RECALIBRATIONS and name not in tests:
+            raise InputError(f"claim {claim!r}: unknown qualifier {name!r}: {nearest(name, (*RECALIBRATIONS, *tests))}")
+        if names.count(name) > 1:
+            raise InputError(f"claim {claim!r}: the qualifier {name!r} is given twice: once is enough")
+    for doing, known in ("recalibrate", RECALIBRATIONS), ("are test sets", tests):
+        both = [name for name in names if name in known]
+        if len(both) > 1:
+            raise InputError(f"claim {claim!r}: {' and '.join(both)} both {doing}: give one of them")
+    is_ood = any(tests.get(name) == "ood" for name in names)
+    metrics = RESAMPLED_OOD_METRICS if is_ood else resampled_metrics()
+    if metric not in metrics:
+        where = " of a test set that is out of distribution" if is_ood else ""
+        raise InputError(f"claim {claim!r}: unknown metric {metric!r}{where}: {nearest(metric, metrics)}")
+    return metric, names
 
 
 def _signed(side: str, claim: str) -> list[tuple[float, str]]:

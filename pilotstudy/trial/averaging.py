@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from pilotstudy.method.modes import fit_normalisation
 from pilotstudy.study.recipe import Average
 
 State = dict[str, object]
@@ -55,18 +56,9 @@ class Averaging:
         norms = [m for m in self.model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         if not norms:
             return
-        network = self.model.get_submodule("network")
-        momenta = [norm.momentum for norm in norms]
         with self.used():
-            for norm in norms:
-                norm.reset_running_stats()
-                norm.momentum = None  # the plain mean over all batches
-                norm.train()
-            for x in inputs:
-                network(x)
+            fit_normalisation(self.model.get_submodule("network"), inputs)
             fitted = {name: value.clone() for name, value in self._tensors().items()}
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
         own = {f"{path}." for path, module in self.model.named_modules() if module in norms}
         for name in self.average:
             if any(name.startswith(path) and "." not in name[len(path) :] for path in own):

@@ -1,6 +1,7 @@
 """The images of one trial: which train, which validate, how pixels become inputs, and on which device they lie."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -27,7 +28,8 @@ class TrialImages:
         self.train_rows, self.validation_rows = torch.from_numpy(train_rows), torch.from_numpy(validation_rows)
         scaling = Scaling.fit(settings.scaling, data.train_images, train_rows)
         example = scaling(torch.from_numpy(data.train_images[train_rows[:1]]))
-        self.described = Inputs(example, scaling.mean, scaling.deviation)  # on the CPU, where models are built
+        size = len(train_rows)
+        self.described = Inputs(example, scaling.mean, scaling.deviation, train_size=size)  # on the CPU, for models
         self.scaling = scaling.to(where)
         # On a GPU the images go there once, as uint8; on a CPU this is the memory map itself.
         self.pixels = torch.from_numpy(data.train_images).to(where)
@@ -43,6 +45,10 @@ class TrialImages:
             if len(batch) > 1 or len(self.train_rows) == 1:
                 yield self.inputs(self.pixels.index_select(0, batch))
 
+    def in_order(self, size: int) -> "InOrder":
+        """All training images with their labels, in their own order."""
+        return InOrder(self, size)
+
     def batches(self, seed: int, epoch: int, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """An epoch's batches, in an order that depends on seed and epoch only."""
         order = np.random.default_rng([seed, epoch]).permutation(len(self.train_rows))
@@ -50,3 +56,15 @@ class TrialImages:
         for batch in rows.split(size):
             if len(batch) > 1 or len(rows) == 1:  # batch normalisation cannot take a batch of one
                 yield self.inputs(self.pixels.index_select(0, batch)), self.labels[batch]
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """All training images in batches, unaugmented, in a fixed order: can be gone through several times."""
+
+    images: TrialImages
+    size: int
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in self.images.train_rows.to(self.images.where).split(self.size):
+            yield self.images.inputs(self.images.pixels.index_select(0, batch)), self.images.labels[batch]

@@ -10,6 +10,8 @@ import torch
 from pilotstudy import __version__
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CaptureError, CheckpointError, DataError, DivergedError, InputError, StorageError
+from pilotstudy.method.regulariser import Regulariser
+from pilotstudy.metrics.scores import Array
 from pilotstudy.runs import schemas
 from pilotstudy.runs.evaluating import evaluate, reliability
 from pilotstudy.runs.layout import TrialFiles
@@ -104,13 +106,10 @@ class LiveTrial:
             version=__version__,
             trial=self.trial,
             fingerprint=self.data.fingerprint,
+            tests={test.name: test.fingerprint for test in self.data.tests} if predictions and self.test else {},
             classes=self.data.classes,
             train_size=len(trainer.images.train_rows),
-            parameters={
-                name: sum(p.numel() for p in module.parameters())
-                for name, module in trainer.regulariser.named_children()
-                if any(True for _ in module.parameters())
-            },
+            parameters=parameters(trainer.regulariser),
             environment=environment(trainer.where),
             notes=tuple(trainer.notes),
             training_seconds=self.seconds,
@@ -120,12 +119,17 @@ class LiveTrial:
             status=Status.FINISHED if self.diverged is None else Status.DIVERGED,
             epochs=trainer.epoch if self.diverged is None else self.diverged,
             best_epoch=trainer.best.epoch if self.diverged is None else None,
-            evaluations=evaluate(predictions),
+            evaluations=evaluate(predictions, soft_labels(self.data)),
             validation_reliability=reliability(last.validation) if last else (),
             reliability=tuple(
                 Diagram(at, mode, reliability(pair.test)) for (at, mode), pair in predictions.items() if self.test
             ),
         )
+
+
+def soft_labels(data: DataSet) -> dict[str, Array]:
+    """Of the test sets that have such, by name."""
+    return {test.name: test.soft_labels for test in data.tests if test.soft_labels is not None}
 
 
 def environment(where: torch.device) -> dict[str, Plain]:
@@ -178,6 +182,12 @@ def train_trial(
         under_way.settle()
 
 
+def parameters(regulariser: Regulariser) -> dict[str, int]:
+    """How many numbers are trained: of the network, and of what the arm has beside it."""
+    network, whole = (sum(p.numel() for p in part.parameters()) for part in (regulariser.innermost, regulariser))
+    return {"network": network} | ({"arm": whole - network} if whole > network else {})
+
+
 def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> TrialResult | None:
     """The result of the same trial in this folder, if it has ended."""
     try:
@@ -186,6 +196,8 @@ def earlier_result(files: TrialFiles, trial: Trial, data: DataSet) -> TrialResul
         return None
     except (OSError, DataError) as error:
         raise InputError(f"{files.result} cannot be read: choose another folder") from error
-    if (result.trial, result.fingerprint) != (trial, data.fingerprint):
+    tests = {test.name: test.fingerprint for test in data.tests}
+    has_tests = result.status is Status.DIVERGED or result.tests == tests
+    if (result.trial, result.fingerprint) != (trial, data.fingerprint) or not has_tests:
         raise InputError(f"{files.result.parent} holds another trial's result: choose another folder")
     return result

@@ -31,6 +31,9 @@ def build_model(trial: Trial, shape: Shape, classes: int, inputs: Inputs, where:
         raise InputError(f"network {trial.network.name!r} with {trial.arm}: {error}") from error
     if not isinstance(built, Regulariser):
         raise InputError(f"arm {trial.arm!r} built a {type(built).__name__}, not a pilotstudy.Regulariser")
+    keeps_weights = any(part.keeps_weights for part in built.modules() if isinstance(part, Regulariser))
+    if keeps_weights and trial.training.average.name != "none":
+        raise InputError(f"{trial.arm} keeps weights of its own over training: leave out training.average")
     return built.to(where)
 
 

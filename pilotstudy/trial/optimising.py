@@ -1,4 +1,4 @@
-"""The optimisers of a trial: the recipe's for the network, and Adam for what an arm trains beside it."""
+"""The optimisers of a trial: the recipe's, or an arm's own, for the network; Adam for what an arm trains beside it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,8 +28,15 @@ FUSED = ("adam", "adamw", "sgd")  # one pass over the parameters where the defau
 State = list[dict[str, Any]]
 
 
-def why_not_captured(training: Training) -> str:
+def has_own_optimiser(regulariser: Regulariser) -> bool:
+    """Whether the arm is an optimiser itself, so that the recipe's is not used."""
+    return regulariser.make_optimiser(regulariser.parameter_groups(1.0)) is not None
+
+
+def why_not_captured(training: Training, *, own_optimiser: bool = False) -> str:
     """Why steps with this recipe cannot be captured as a CUDA graph, in a few words; empty if they can."""
+    if own_optimiser:
+        return "an arm's own optimiser cannot be captured as a CUDA graph"
     name = training.optimiser.name
     if name in ("adam", "adamw") or (name == "sgd" and training.schedule.name == "constant" and not _warms(training)):
         return ""
@@ -52,11 +59,9 @@ class Optimising:
         ours = [group for group in groups if all(group is not other for other in own)]
         if rest := _forgotten(regulariser, groups):
             ours.append({"params": rest, "lr": training.learning_rate})
-        try:
-            training.check_decay(max((group.get("weight_decay", 0.0) for group in ours), default=0.0))
-        except ValueError as error:
-            raise InputError(f"training.optimiser: {error}") from error
-        self.optimisers = [self._recipe(decayed(ours, training.weight_decay))]
+        own_decay = max((group.get("weight_decay", 0.0) for group in ours), default=0.0)
+        ours = decayed(ours, training.weight_decay)
+        self.optimisers = [regulariser.make_optimiser(ours) or self._recipe(ours, own_decay)]
         if own:
             self.optimisers.append(torch.optim.Adam(_plain(own), fused=True, capturable=captured))
         self.is_scheduled = training.schedule.name != "constant" or _warms(training)
@@ -64,7 +69,12 @@ class Optimising:
         self._base = [float(group["lr"]) for group in self.param_groups]
         self._rates_on_device()
 
-    def _recipe(self, groups: list[ParameterGroup]) -> torch.optim.Optimizer:
+    def _recipe(self, groups: list[ParameterGroup], own_decay: float) -> torch.optim.Optimizer:
+        """`own_decay`: the arm's weight decay, which some optimisers do not have."""
+        try:
+            self.training.check_decay(own_decay)
+        except ValueError as error:
+            raise InputError(f"training.optimiser: {error}") from error
         choice = self.training.optimiser
         options: dict[str, Any] = dict(choice.options)
         if choice.name in FUSED:

@@ -4,8 +4,9 @@ import copy
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from pilotstudy.arms.arm import Mode
 from pilotstudy.arms.catalogue import arm_named
+from pilotstudy.arms.sampling import MC_SAMPLES
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CheckpointError, DivergedError
 from pilotstudy.method.regulariser import Loss
@@ -26,10 +28,9 @@ from pilotstudy.trial.averaging import State as Averaged
 from pilotstudy.trial.graph import GraphedStep
 from pilotstudy.trial.images import TrialImages
 from pilotstudy.trial.model import build_model
-from pilotstudy.trial.optimising import Optimising, why_not_captured
+from pilotstudy.trial.optimising import Optimising, has_own_optimiser, why_not_captured
 from pilotstudy.trial.optimising import State as OptimiserState
 
-MC_SAMPLES = 10
 PREDICTION_BATCH = 1000
 DEVICE_WORDS = {"cpu": "CPU", "cuda": "GPU"}
 
@@ -62,6 +63,13 @@ class State(TypedDict):
     random_cuda: Tensor | None
 
 
+class Predicted(NamedTuple):
+    """Logits [n, K], and of sampled predictions the mean entropy of the draws [n]."""
+
+    logits: NDArray[np.float32]
+    expected_entropy: NDArray[np.float32] | None = None
+
+
 class Trainer:
     """Trains one trial. Everything random follows from its seed: the initial weights and the order of the images
     are the same for every arm, so that arms can be compared in pairs.
@@ -85,7 +93,8 @@ class Trainer:
         self.modes = arm_named(trial.arm).modes
         self.augmenting = Augmenting(trial.training.augmentation, self.images.described, self.where)
         self.averaging = Averaging(trial.training.average, self.regulariser)
-        cannot = why_not_captured(trial.training)
+        own_optimiser = has_own_optimiser(self.regulariser)
+        cannot = why_not_captured(trial.training, own_optimiser=own_optimiser)
         captured = graph and trial.training.cuda_graph and self.where.type == "cuda" and not cannot
         self.optimiser = Optimising(self.regulariser, trial.training, captured=captured)
         self.graph = (
@@ -94,6 +103,8 @@ class Trainer:
             else None
         )
         self.notes: list[str] = list(self.regulariser.notes)  # what a user should know of how it was trained
+        if own_optimiser:
+            self.notes.append(f"{trial.arm} is an optimiser: of the recipe's, only rate, schedule and decay apply")
         if trial.training.cuda_graph and self.where.type != "cuda":
             self.notes.append("cuda_graph has no effect: the trial runs on a CPU")
         elif trial.training.cuda_graph and cannot:
@@ -138,6 +149,7 @@ class Trainer:
         self.regulariser.progress = self.epoch / self.trial.training.epochs
         labels = self.data.train_labels[self.images.validation_rows]
         progress = self.epoch / self.trial.training.epochs
+        self.regulariser.after_epoch(self.images.in_order(PREDICTION_BATCH))
         self.averaging.after_epoch(progress, self.images.all_inputs(PREDICTION_BATCH))
         with self.averaging.used():
             validation = registry.evaluate_epoch(self.validation_logits("point"), labels)
@@ -188,24 +200,42 @@ class Trainer:
         """Of the model as it is now."""
         return self.predict(self.images.pixels, self.images.validation_rows, mode)
 
-    def test_logits(self, mode: Mode) -> NDArray[np.float32]:
-        """For the final evaluation; nothing else reads the test images."""
-        images = torch.from_numpy(self.data.test_images)
-        return self.predict(images, torch.arange(len(images)), mode)
+    def predict_images(self, images: NDArray[np.uint8], mode: Mode) -> Predicted:
+        """Of images that test, for the final evaluation; nothing else reads them."""
+        pixels = torch.from_numpy(images)
+        return self._predicted(pixels, torch.arange(len(pixels)), mode)
+
+    def validation_logits_prepared(self, mode: Mode) -> NDArray[np.float32]:
+        """The same, with what Monte Carlo predictions need beforehand."""
+        if mode == "mc":
+            self.prepare_sampling()
+        return self.validation_logits(mode)
+
+    def prepare_sampling(self) -> None:
+        """Before Monte Carlo predictions of the model as it is now."""
+        with self._drawing(2):
+            self.regulariser.prepare_sampling(self.images.in_order(PREDICTION_BATCH), MC_SAMPLES)
+
+    @contextmanager
+    def _drawing(self, number: int) -> Iterator[None]:
+        """What is drawn within follows from the trial's seed and this number, and leaves the training's own alone."""
+        with torch.random.fork_rng([self.where] if self.where.type == "cuda" else []):
+            torch.manual_seed(self.trial.seed + number)
+            yield
 
     def predict(self, pixels: Tensor, rows: Tensor, mode: Mode) -> NDArray[np.float32]:
-        """Logits [n, K], float32. Monte Carlo draws follow from the trial's seed and leave the training's own alone."""
-        devices = [self.where] if self.where.type == "cuda" else []
-        rows = rows.to(pixels.device)
-        with torch.random.fork_rng(devices):
-            torch.manual_seed(self.trial.seed + 1)
-            samples = MC_SAMPLES if mode == "mc" else 0
-            parts = [
-                self.regulariser.predict(self.images.inputs(pixels.index_select(0, batch)), samples)
-                for batch in rows.split(PREDICTION_BATCH)
-            ]
-        logits: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-        return logits
+        """Logits [n, K], float32. For Monte Carlo predictions, prepare them first."""
+        return self._predicted(pixels, rows, mode).logits
+
+    def _predicted(self, pixels: Tensor, rows: Tensor, mode: Mode) -> Predicted:
+        batches = (pixels.index_select(0, batch) for batch in rows.to(pixels.device).split(PREDICTION_BATCH))
+        with self._drawing(1):
+            if mode == "point":
+                parts = [self.regulariser.predict(self.images.inputs(batch)) for batch in batches]
+                return Predicted(torch.cat(parts).cpu().numpy())
+            drawn = [self.regulariser.predict_sampled(self.images.inputs(batch), MC_SAMPLES) for batch in batches]
+        logits, entropies = (torch.cat(of_batches).cpu().numpy() for of_batches in zip(*drawn, strict=True))
+        return Predicted(logits, entropies)
 
     def state(self) -> State:
         """Everything to go on from here, for `checkpoint.save`."""

@@ -34,6 +34,11 @@ def test_rows_are_labelled_as_the_paper_prints_them():
         *("Add a-aug (stop-gradient)", "Add MC a-aug (stop-gradient)"),
         *("Add a-drop (stop-gradient)", "Add MC a-drop (stop-gradient)"),
         *("Dropout", "MC dropout", "L2", "Batch norm", "Data aug", "Add matched", "Add MC matched"),
+        *("Label smoothing", "Focal loss", "Confidence penalty", "Mixup", "Manifold mixup", "RegMixup"),
+        *("R-Drop", "MC R-Drop", "Multi-sample dropout", "MC multi-sample dropout", "ISDA", "SAM"),
+        *("Concrete dropout", "MC concrete dropout", "Gaussian dropout", "MC Gaussian dropout"),
+        *("Variational dropout", "MC variational dropout", "MFVI", "MC MFVI", "SGLD", "MC SGLD"),
+        *("SWAG", "MC SWAG", "Laplace", "MC Laplace"),
     ]
     assert row_label(Row("dropout", "seeds", "confirm")) == "Dropout, ensemble of seeds, tuned"
     assert row_label(Row("ensemble", "ensemble")) == "Ensemble"
@@ -42,8 +47,10 @@ def test_rows_are_labelled_as_the_paper_prints_them():
 def test_roles_and_groups_are_declared():
     assert [arm.name for arm in all_arms().values() if arm.role == "reference"] == ["vanilla"]
     assert {arm.family for arm in all_arms().values() if arm.role == "method"} == {"pilot"}
-    assert [arm.name for arm in all_arms().values() if not arm.role] == ["add-matched"]
-    assert set(group_names(all_arms())) == {"others", "baselines", "sampling", "noise", "standard", "control"}
+    beside = {"control", "modern", "bayesian"}
+    assert {arm.group for arm in all_arms().values() if not arm.role} == beside
+    assert not any(arm.role for arm in all_arms().values() if arm.group in beside)
+    assert set(group_names(all_arms())) == {"others", "baselines", "sampling", "noise", "standard", *beside}
     groups = "noise", "standard"
     members = {group: {arm.name for arm in all_arms().values() if arm.group == group} for group in groups}
     assert members["standard"] == {"dropout", "l2", "batchnorm", "data-aug"}
@@ -94,10 +101,10 @@ def test_an_arm_without_a_role_is_in_no_ensemble_and_no_group():
 
 
 def test_a_group_that_an_arm_declares_can_be_claimed_about():
-    arm("swag", "an arm", role="baseline", group="bayesian")(build)
-    group = Statement.parse("nll: pilot-a-aug < bayesian").group
-    rows = [Row("vanilla"), Row("swag"), Row("swag", phase="confirm")]
-    assert group.members(rows, Row("pilot-a-aug")) == [Row("swag")]
-    assert Row("swag").in_ensemble
-    with pytest.raises(InputError, match="no arm of 'bayesian' samples its predictions: leave out '@mc'"):
-        Statement.parse("nll: pilot-a-aug < bayesian@mc")
+    arm("tempered", "an arm", role="baseline", group="cold")(build)
+    group = Statement.parse("nll: pilot-a-aug < cold").group
+    rows = [Row("vanilla"), Row("tempered"), Row("tempered", phase="confirm")]
+    assert group.members(rows, Row("pilot-a-aug")) == [Row("tempered")]
+    assert Row("tempered").in_ensemble
+    with pytest.raises(InputError, match="no arm of 'cold' samples its predictions: leave out '@mc'"):
+        Statement.parse("nll: pilot-a-aug < cold@mc")

@@ -126,7 +126,7 @@ def prediction(network: str, arm: str, data: DataSet, mode: str) -> Callable[[],
 
     def run() -> float:
         started = time.perf_counter()
-        trainer.test_logits(mode)
+        trainer.predict_images(trainer.data.test_images, mode)
         return time.perf_counter() - started
 
     return run

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.study import reading, spec
@@ -39,6 +40,7 @@ def test_divergence_has_its_exit_code(pilotstudy):
 def test_what_reads_can_print_json(pilotstudy):
     rows = json.loads(pilotstudy("arms", "--json")[1])
     assert [row["arm"] for row in rows] == list(all_arms())
+    assert {row["group"] for row in rows if row["role"] is None} == {"control", "modern", "bayesian"}
     assert rows[1]["search"]["decoder_variance"] == {"low": 0.01, "high": 2, "log": True, "whole": False}
     assert {row["study"] for row in json.loads(pilotstudy("studies", "--json")[1])} == set(reading.builtin_studies())
     pilotstudy("data", "prepare", "fashion")
@@ -57,6 +59,13 @@ def test_tables_for_people(pilotstudy):
     for name in all_arms():
         assert f"\n{name} " in out
     assert "decoder_variance   0.1       0.01 to 2 (log)" in out
+    groups = {words[0]: words[1] for words in map(str.split, out.splitlines()) if words and words[0] in all_arms()}
+    assert {name: groups[name] for name in ("vanilla", "pilot-a-aug", "l2", "sam")} == {
+        "vanilla": "reference",
+        "pilot-a-aug": "method",
+        "l2": "standard",
+        "sam": "modern",
+    }
 
 
 def test_help_is_quick_because_it_imports_little():
@@ -76,7 +85,10 @@ def test_ctrl_c(tmp_path):
     import signal
 
     command = [sys.executable, "-m", "pilotstudy", *TRAIN, "--epochs", "1000", "-o", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where a shell started pytest with &
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=interruptible
+    )
     try:
         assert "epoch 1/" in process.stderr.readline()
         process.send_signal(signal.SIGINT)

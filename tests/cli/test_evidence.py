@@ -1,7 +1,10 @@
 """Commands that read a finished run."""
 
 import json
+from typing import get_args
 
+from pilotstudy.cli import read
+from pilotstudy.metrics import recalibration
 from tests.support.command_line import refused
 from tests.support.made_run import made
 
@@ -70,3 +73,28 @@ def test_why_trials_failed(pilotstudy, tmp_path):
         {"trial": "search dropout 3", "error": "its actor died", "node": None, "traceback": None},
     ]
     refused(pilotstudy(*words, "--address", "http://127.0.0.1:1"), 2, "--runs-dir in place of --address")
+
+
+def test_tables_comparisons_and_ensembles_are_recalibrated_as_asked(run, pilotstudy):
+    where = (run.name, "--runs-dir", run.files.folder.parent)
+    for name, words in recalibration.IN_WORDS.items():
+        assert f"after {words}," in pilotstudy("table", *where, "--recalibrate", name)[1]
+        rows = json.loads(pilotstudy("ensembles", *where, "--recalibrate", name, "--json")[1])
+        assert {row["recalibration"] for row in rows} == {"none", name}
+    scaled, vector = (
+        json.loads(pilotstudy("compare", *where, "--metric", "nll", *words, "--json")[1])
+        for words in (("--scaled",), ("--recalibrate", "vector"))
+    )
+    assert scaled == json.loads(
+        pilotstudy("compare", *where, "--metric", "nll", "--recalibrate", "temperature", "--json")[1]
+    )
+    assert [row["row"] for row in scaled] == [row["row"] for row in vector]
+    assert scaled != vector
+    refused(pilotstudy("table", *where, "--scaled", "--recalibrate", "platt"), 2, "give one of them")
+    assert get_args(read.RecalibrationName) == recalibration.RECALIBRATIONS
+
+
+def test_the_cost_of_rows_is_in_the_table_when_asked(run, pilotstudy):
+    where = (run.name, "--runs-dir", run.files.folder.parent)
+    assert "training s" in pilotstudy("table", *where, "--cost")[1]
+    assert "training s" not in pilotstudy("table", *where)[1]

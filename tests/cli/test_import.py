@@ -1,5 +1,7 @@
 """Predictions from elsewhere: every form of file gives the figures of the run that they came from."""
 
+import csv
+import io
 import json
 from dataclasses import replace
 
@@ -7,7 +9,10 @@ import numpy as np
 import pytest
 
 import pilotstudy as package
+from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.page.content import page_data
+from pilotstudy.runs import schemas
+from pilotstudy.runs.filling import filled
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.foreign import read_parts
 from pilotstudy.runs.foreign_trials import fingerprint, trials_of
@@ -51,10 +56,10 @@ def figures(pilotstudy, name, folder):
 
 
 def same(ours, theirs, tolerance) -> None:
-    """Numbers within the tolerance, all else equal; titles and budgets differ."""
+    """Numbers within the tolerance, all else equal; titles and budgets differ, and costs are not known."""
     if isinstance(ours, dict):
         assert ours.keys() == theirs.keys()
-        for key in ours.keys() - {"title", "budget"}:
+        for key in ours.keys() - {"title", "budget", *HEADINGS}:
             same(ours[key], theirs[key], tolerance)
     elif isinstance(ours, list):
         assert len(ours) == len(theirs)
@@ -100,14 +105,28 @@ def test_without_validation_nothing_is_scaled_and_nothing_made_up(original, pilo
     code, _, err = pilotstudy("import", "mine", "--predictions", *files, *words)
     assert code == 0, err
     where = ("mine", "--runs-dir", tmp_path)
-    refused(pilotstudy("table", *where, "--scaled"), 2, "no validation predictions", "--scaled")
+    refused(pilotstudy("table", *where, "--scaled"), 2, "no validation predictions to fit temperature scaling on")
+    refused(pilotstudy("table", *where, "--recalibrate", "vector"), 2, "no validation predictions to fit vector")
+    refused(pilotstudy("compare", *where, "--metric", "conformal_size"), 2, "which conformal_size would be fitted on")
+    table = json.loads(pilotstudy("table", *where, "--metric", "nll", "--metric", "nll_refinement", "--json")[1])
+    assert all(row["nll"] > 0 and row["nll_refinement"] is None for row in table["rows"])
+    assert "Run 'mine' has no validation predictions, which nll_refinement would be fitted on." in table["notes"]
+    told = "nll_refinement: dropout < vanilla", "nll[platt]: dropout < vanilla", "nll: dropout < vanilla"
+    more = [word for text in told for word in ("--claim", text)]
+    asked = json.loads(pilotstudy("claims", *where, *more, "--json")[1])[-3:]
+    assert [claim["verdict"] == "not tested" for claim in asked] == [True, True, False]
+    assert ["no validation predictions" in claim["reason"] for claim in asked] == [True, True, False]
+    results = list(csv.DictReader(io.StringIO(pilotstudy("results", *where, "--format", "csv")[1])))
+    assert {row["nll_refinement"] + row["parameters"] + row["passes"] for row in results} == {""}
+    stored = schemas.read(Run(tmp_path / "mine").files.trials, schemas.trials_schema())
+    assert filled(stored, Run(tmp_path / "mine").files) is stored  # nothing is missing that could be there
     refused(pilotstudy("table", *where, "--at", "best"), 2, "best epoch", "imported")
     refused(pilotstudy("resume", *where, "--inline"), 2, "imported", "nothing to train")
     refused(pilotstudy("run", "quickstart", "--name", *where, "--inline"), 2, "imported", "--name")
     claims = json.loads(pilotstudy("claims", *where, "--json")[1])
     assert [claim["stated"] for claim in claims] == ["after", "after"]
     assert claims[0]["budget"] == "2 seeds, imported predictions"
-    assert {row["scaled"] for row in json.loads(pilotstudy("ensembles", *where, "--json")[1])} == {False}
+    assert {row["recalibration"] for row in json.loads(pilotstudy("ensembles", *where, "--json")[1])} == {"none"}
     assert pilotstudy("table", *where)[1].startswith("Mine: test figures, 60 test images")
     state = json.loads(pilotstudy("list", "--runs-dir", tmp_path, "--json")[1])[0]
     assert (state["state"], state["done"], state["trials"], state["data"]) == ("done", 6, 6, "CIFAR")

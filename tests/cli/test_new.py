@@ -99,12 +99,12 @@ def test_what_cannot_be_begun_writes_nothing(pilotstudy, here, words, told):
 
 def test_a_new_study_with_a_lab_runs(pilotstudy, here, decorators):
     parquet_folder(here / "own")
-    code, out, _ = pilotstudy("new", "mine", "--lab", "--data", "own", "--arms", "vanilla,label-smoothing")
+    code, out, _ = pilotstudy("new", "mine", "--lab", "--data", "own", "--arms", "vanilla,soft-targets")
     assert (code, out) == (0, "mine.toml\nmine_lab.py\n")
     small = ("--epochs", "1", "--seeds", "1", "--trials", "0", "--inline", "--json", "-q")
     code, out, err = pilotstudy("run", "mine.toml", *small)
     assert code == 0, err
     study = read_study("mine.toml")
     assert study.network.name == "my-network"
-    assert "label-smoothing" in study.arms
-    assert "label-smoothing" in out
+    assert "soft-targets" in study.arms
+    assert "soft-targets" in out

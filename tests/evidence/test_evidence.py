@@ -37,17 +37,17 @@ def test_ensembles_average_probabilities(run, evidence):
     np.testing.assert_allclose(np.exp(predictions.rows[Row("ensemble", "ensemble")][1]), by_hand, atol=1e-9)
     seeds = np.mean([np.exp(stored(run, "pilot-a-aug", seed)) for seed in (0, 1, 2)], 0)
     np.testing.assert_allclose(np.exp(predictions.rows[Row("pilot-a-aug", "seeds")][0]), seeds, atol=1e-9)
-    rows = {(str(line.row), line.scaled): line.figures for line in ensemble_figures(evidence)}
-    assert rows["pilot-a-aug@seeds", False]["nll"] == pytest.approx(
+    rows = {(str(line.row), line.recalibration): line.figures for line in ensemble_figures(evidence)}
+    assert rows["pilot-a-aug@seeds", "none"]["nll"] == pytest.approx(
         -np.log(seeds[np.arange(len(seeds)), predictions.labels]).mean()
     )
     # Its own temperature is fitted on validation, and here validation is test.
-    assert rows["ensemble", True]["nll"] <= rows["ensemble", False]["nll"]
-    assert list(rows["ensemble", True]) == list(registry.METRICS)
+    assert rows["ensemble", "temperature"]["nll"] <= rows["ensemble", "none"]["nll"]
+    assert list(rows["ensemble", "temperature"]) == list(registry.METRICS)
 
 
 def test_temperature_scaling_of_rows_is_the_trials_own(run, evidence):
-    scaled = evidence.at(scaled=True)
+    scaled = evidence.at(recalibration="temperature")
     logits = stored(run, "vanilla", 0)
     temperature = scores.fit_temperature(logits, scaled.labels)
     expected = scores.log_probabilities(logits, temperature)

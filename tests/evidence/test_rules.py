@@ -12,11 +12,13 @@ from pilotstudy.evidence import claims, compare
 from pilotstudy.evidence.figures import Best, Figures
 from pilotstudy.evidence.predictions import StoredTrial, TestPredictions, gather
 from pilotstudy.evidence.run_evidence import RunEvidence
-from pilotstudy.metrics import intervals, scores
+from pilotstudy.metrics import intervals, recalibration, scores
+from pilotstudy.metrics.computation import Fitted
 from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.runs.evaluating import evaluate
 from pilotstudy.runs.records import Status, TrialRow
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.study import reading, spec
 from pilotstudy.study.budget import Budget, Spent
 from pilotstudy.study.rows import declared_rows
@@ -42,7 +44,7 @@ def stored(phase: str, arm: str, seed: int) -> StoredTrial:
     def part(split: str, at: str) -> Predictions:
         return Predictions(np.arange(SIZE[split]), LABELS[split], logits(split, phase, arm, seed, at))
 
-    predictions = {(at, "point"): PredictionPair(part("validation", at), part("test", at)) for at in ("last", "best")}
+    predictions = {(at, "point"): ModelPredictions(part("validation", at), part("test", at)) for at in ("last", "best")}
     row = TrialRow(
         phase=phase,
         arm=arm,
@@ -74,8 +76,8 @@ def tuned() -> list[StoredTrial]:
     return [stored("confirm", arm, seed) for arm in ("l2", "dropout") for seed in (0, 1)]
 
 
-def gathered(trials: list[StoredTrial], at: str = "last", *, scaled: bool = False) -> TestPredictions:
-    return gather(trials, at, scaled=scaled, deep=False, fingerprint=FINGERPRINT)
+def gathered(trials: list[StoredTrial], at: str = "last", **how: Recalibration) -> TestPredictions:
+    return gather(trials, at, **({"recalibration": "none"} | how), deep=False, fingerprint=FINGERPRINT)
 
 
 def nll(log_p: np.ndarray, labels: np.ndarray) -> float:
@@ -93,7 +95,7 @@ def temperature(log_p: np.ndarray, labels: np.ndarray) -> float:
 
 
 def test_an_ensembles_temperature_is_fitted_on_validation(arms):
-    predictions = gathered(arms, scaled=True)
+    predictions = gathered(arms, recalibration="temperature")
     members = {split: [] for split in SIZE}
     for arm in "vanilla", "l2", "dropout":
         own = temperature(logits("validation", "arms", arm, 1, "last"), LABELS["validation"])
@@ -105,6 +107,65 @@ def test_an_ensembles_temperature_is_fitted_on_validation(arms):
     assert t != pytest.approx(temperature(mean["test"], LABELS["test"]), rel=0.1)
     expected = scores.log_probabilities(mean["test"], t)
     np.testing.assert_allclose(predictions.rows[Row("ensemble", "ensemble")][1], expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", recalibration.RECALIBRATIONS)
+def test_networks_and_ensembles_are_recalibrated_by_what_fits_their_own_validation(arms, name):
+    predictions = gathered(arms, recalibration=name)
+    members = {split: [] for split in SIZE}
+    for arm in "vanilla", "l2", "dropout":
+        own = recalibration.fit(name, logits("validation", "arms", arm, 1, "last"), LABELS["validation"])
+        np.testing.assert_allclose(
+            predictions.rows[Row(arm)][1], own(logits("test", "arms", arm, 1, "last")), atol=1e-9
+        )
+        for split in SIZE:
+            members[split].append(np.exp(own(logits(split, "arms", arm, 1, "last"))))
+    mean = {split: np.log(np.mean(probabilities, 0)) for split, probabilities in members.items()}
+    own = recalibration.fit(name, mean["validation"], LABELS["validation"])
+    ensemble = Row("ensemble", "ensemble")
+    np.testing.assert_allclose(predictions.rows[ensemble][1], own(mean["test"]), atol=1e-9)
+    expected = Fitted.on(own(mean["validation"]), LABELS["validation"])
+    assert predictions.fits[ensemble][1].temperature == pytest.approx(expected.temperature, rel=1e-6)
+    assert predictions.fits[ensemble][1].least_probability == pytest.approx(expected.least_probability, rel=1e-9)
+    floor = scores.ece_noise_floor(np.exp(predictions.rows[Row("l2")][1]).max(1))[0]
+    assert predictions.floors["ece"][Row("l2")][1] == pytest.approx(floor, rel=0.05)
+
+
+def test_what_is_fitted_is_of_the_networks_own_validation(arms):
+    figures = Figures(gathered(arms), ["nll", "nll_refinement", "nll_calibration", "conformal_size"], 20)
+    on_validation = logits("validation", "arms", "l2", 1, "last")
+    t = temperature(on_validation, LABELS["validation"])
+    scaled = nll(scores.log_probabilities(logits("test", "arms", "l2", 1, "last"), t), LABELS["test"])
+    values = {name: samples[Row("l2")].values[1] for name, samples in figures.samples.items()}
+    assert values["nll_refinement"] == pytest.approx(scaled, abs=1e-4)
+    assert values["nll_refinement"] + values["nll_calibration"] == pytest.approx(values["nll"], abs=1e-6)
+    p = np.exp(scores.log_probabilities(on_validation))
+    level = np.sort(p[np.arange(90), LABELS["validation"]])[90 - 82]  # ⌈0.9 · 91⌉ = 82 are no smaller
+    size = (np.exp(scores.log_probabilities(logits("test", "arms", "l2", 1, "last"))) >= level).sum(1).mean()
+    assert values["conformal_size"] == pytest.approx(size, abs=1e-6)
+
+
+def test_after_temperature_scaling_nothing_of_nll_is_calibration(arms):
+    figures = Figures(gathered(arms, recalibration="temperature"), ["nll", "nll_refinement", "nll_calibration"], 20)
+    for row in figures.rows:
+        np.testing.assert_allclose(figures.samples["nll_calibration"][row].values, 0, atol=1e-6)
+        np.testing.assert_allclose(
+            figures.samples["nll_refinement"][row].values, figures.samples["nll"][row].values, atol=1e-6
+        )
+
+
+def test_a_claim_is_held_against_networks_recalibrated_as_it_says(run):
+    texts = [
+        "nll: pilot-a-aug < vanilla",
+        *(f"nll[{name}]: pilot-a-aug < vanilla" for name in recalibration.RECALIBRATIONS),
+    ]
+    evidence = RunEvidence(run)
+    judged = claims.judge_all(evidence, [spec.Claim(says=text, holds=text) for text in texts])[-len(texts) :]
+    for claim, name in zip(judged, ("none", *recalibration.RECALIBRATIONS), strict=True):
+        figures = evidence.figures(["nll"], recalibration=name)
+        difference = figures.difference("nll", Row("pilot-a-aug"), Row("vanilla"))
+        assert claim.difference == pytest.approx(difference.value)
+    assert len({round(claim.difference, 9) for claim in judged}) == len(texts)
 
 
 def test_the_papers_ensemble_is_of_the_arms_at_their_fixed_settings(arms, tuned):
@@ -168,7 +229,7 @@ def with_known_differences(p: dict[Row, float], seeds: dict[Row, int], diverged:
     """Figures of rows whose NLL is 0.1, 0.2, .. in this order, and whose difference from any other has this p."""
     figures = Figures.__new__(Figures)
     figures.rows, figures.diverged = list(seeds), dict.fromkeys(diverged, 1)
-    figures.seeds = lambda row: seeds[row]
+    figures.seeds, figures.has = lambda row: seeds[row], lambda metric, row: True
     figures.figure = lambda metric, row: SimpleNamespace(value=0.1 * (1 + figures.rows.index(row)))
     figures.difference = lambda metric, ours, theirs: known(-0.5, p[theirs])
     return figures
@@ -275,7 +336,7 @@ class Given(RunEvidence):
     """The evidence of a run with these predictions, whatever is asked for."""
 
     def __init__(self, name: str, study: spec.Study, predictions: TestPredictions):
-        frozen = SimpleNamespace(history=(), looks=None, declared=lambda: declared_rows(study))
+        frozen = SimpleNamespace(history=(), looks=None, tests={}, declared=lambda: declared_rows(study))
         super().__init__(SimpleNamespace(name=name, study=lambda: study, frozen=lambda: frozen))
         self.predictions, self.trial_rows = predictions, []
 

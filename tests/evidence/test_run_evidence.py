@@ -12,10 +12,11 @@ from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.predictions import StoredTrial, gather
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import summary
+from pilotstudy.metrics.recalibration import RECALIBRATIONS
 from pilotstudy.metrics.registry import METRICS
 from pilotstudy.page.content import page_data
 from pilotstudy.runs.records import TrialRow
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.study.spec import Claim
 from tests.support.made_run import made
 
@@ -29,8 +30,8 @@ def test_files_are_read_once_and_figures_are_computed_once(run, monkeypatch):
     evidence = RunEvidence(run)
     assert evidence.figures() is evidence.figures()
     for at in "last", "best":
-        for scaled in False, True:
-            evidence.figures(at=at, scaled=scaled, resamples=10)
+        for recalibration in "none", "temperature", "vector":
+            evidence.figures(at=at, recalibration=recalibration, resamples=10)
     assert len(read) == len(set(read)) == len(evidence.finished)
 
 
@@ -39,8 +40,8 @@ def shuffled(part: Predictions, random: np.random.Generator) -> Predictions:
     return Predictions(part.rows[order], part.labels[order], part.logits[order])
 
 
-@pytest.mark.parametrize("scaled", [False, True])
-def test_the_order_of_what_is_stored_does_not_matter(evidence, scaled):
+@pytest.mark.parametrize("recalibration", ["none", *RECALIBRATIONS])
+def test_the_order_of_what_is_stored_does_not_matter(evidence, recalibration):
     """Neither of trials, nor of epochs and modes within a trial, nor of images."""
     random = np.random.default_rng(0)
     first, *others = evidence.trials
@@ -48,19 +49,20 @@ def test_the_order_of_what_is_stored_does_not_matter(evidence, scaled):
         StoredTrial(
             trial.row,
             {
-                model: PredictionPair(*(shuffled(part, random) for part in pair))
+                model: ModelPredictions(*(shuffled(part, random) for part in (pair.validation, pair.test)))
                 for model, pair in reversed(trial.predictions.items())
             },
         )
         for trial in others
     ]
-    expected = gather(evidence.trials, "last", scaled=scaled, deep=True, fingerprint="ab")
-    found = gather([first, *reversed(disordered)], "last", scaled=scaled, deep=True, fingerprint="ab")
+    how = {"recalibration": recalibration, "deep": True, "fingerprint": "ab"}
+    expected, found = (gather(each, "last", **how) for each in (evidence.trials, [first, *reversed(disordered)]))
     assert set(found.rows) == set(expected.rows)
     for row, by_seed in expected.rows.items():
         assert set(found.rows[row]) == set(by_seed)
         for seed, log_p in by_seed.items():
-            np.testing.assert_allclose(found.rows[row][seed], log_p, atol=1e-9)
+            np.testing.assert_allclose(found.rows[row][seed], log_p, atol=1e-6)
+            assert found.fits[row][seed].temperature == pytest.approx(expected.fits[row][seed].temperature, abs=1e-6)
     for row, by_seed in expected.floors["ece"].items():
         assert found.floors["ece"][row] == pytest.approx(by_seed)
 
@@ -75,11 +77,11 @@ def test_trials_come_as_planned_whatever_order_they_were_taken_up_in(run, monkey
 def test_predictions_of_other_images_are_refused(evidence):
     first, second = evidence.trials[:2]
     wrong = {
-        model: PredictionPair(pair.validation, replace(pair.test, rows=pair.test.rows + 1))
+        model: ModelPredictions(pair.validation, replace(pair.test, rows=pair.test.rows + 1))
         for model, pair in second.predictions.items()
     }
     with pytest.raises(DataError, match=f"{second.row.name} predicted other images"):
-        gather([first, StoredTrial(second.row, wrong)], "last", scaled=False, deep=False, fingerprint="")
+        gather([first, StoredTrial(second.row, wrong)], "last", recalibration="none", deep=False, fingerprint="")
 
 
 def test_a_metric_that_a_run_did_not_store_is_computed_from_its_predictions(evidence, run):

@@ -12,9 +12,15 @@ from torch.nn import functional as F
 from pilotstudy import Dropout, Noise, Pilot
 from pilotstudy.method.activations import Activations
 from pilotstudy.method.augmentation import DataAugmentation
+from pilotstudy.method.isda import ISDA
+from pilotstudy.method.losses import ConfidencePenalty, Focal, LabelSmoothing
 from pilotstudy.method.masks import MASK_KINDS
+from pilotstudy.method.mixup import ManifoldMixup, Mixup, RegMixup
 from pilotstudy.method.modes import couples_samples
+from pilotstudy.method.multi_sample import MultiSampleDropout
+from pilotstudy.method.r_drop import RDrop
 from pilotstudy.method.regulariser import Regulariser
+from pilotstudy.method.sam import SAM
 from pilotstudy.networks.layers import found_layers
 from pilotstudy.networks.mlp import mlp
 from pilotstudy.networks.resnet import resnet
@@ -64,6 +70,9 @@ def arms(network: nn.Module, layers: list[str], x: torch.Tensor):
         yield Noise(network, layers, x, kind="sub", mask=mask, stop_gradient=True)
     yield Dropout(network, layers, x)
     yield DataAugmentation(network, mean=torch.zeros(x.shape[1]), deviation=torch.ones(x.shape[1]), rate=0.5)
+    yield from (LabelSmoothing(network), Focal(network), ConfidencePenalty(network), Mixup(network), RegMixup(network))
+    yield from (ManifoldMixup(network, layers, x), RDrop(network, layers, x))
+    yield from (MultiSampleDropout(network, x), ISDA(network, x), SAM(network))
 
 
 @pytest.mark.parametrize("which", NETWORKS)
@@ -75,6 +84,7 @@ def test_every_arm_trains_and_predicts(which):
         network.zero_grad()
         loss = regulariser.loss(x, y)
         loss.total.backward()
+        regulariser.clip_gradients()
         assert torch.isfinite(loss.total)
         assert all(p.grad is None or torch.isfinite(p.grad).all() for p in regulariser.parameters())
         sampled = regulariser.predict(x, 2)

@@ -12,8 +12,13 @@ from torch.optim.swa_utils import AveragedModel
 
 from pilotstudy import Dropout, Noise, Pilot
 from pilotstudy.method.augmentation import DataAugmentation
+from pilotstudy.method.isda import ISDA
 from pilotstudy.method.masks import MASK_KINDS
+from pilotstudy.method.mixup import ManifoldMixup
+from pilotstudy.method.multi_sample import MultiSampleDropout
+from pilotstudy.method.r_drop import RDrop
 from pilotstudy.method.regulariser import Regulariser
+from pilotstudy.method.sam import SAM
 from pilotstudy.networks.layers import found_layers
 from pilotstudy.networks.mlp import mlp
 from pilotstudy.networks.resnet import resnet
@@ -42,6 +47,13 @@ MAKERS = {
     "noise": lambda: Noise(net(), LAYERS, images(1), kind="add", variance=1.0),
     "dropout": lambda: Dropout(net(), LAYERS, images(1)),
     "data-aug": lambda: augmented(net()),
+    "r-drop": lambda: RDrop(net(), LAYERS, images(1)),
+    "multi-sample dropout": lambda: MultiSampleDropout(net(), images(1)),
+    "isda around dropout": lambda: ISDA(Dropout(net(), LAYERS, images(1)), images(1)),
+    "sam around dropout": lambda: SAM(Dropout(net(), LAYERS, images(1))),
+    "manifold mixup around noise": lambda: ManifoldMixup(
+        Noise(net(), LAYERS, images(1), kind="add", variance_in="raw"), NESTED, images(1)
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import summary
 from pilotstudy.metrics import registry, resampling, scores
-from pilotstudy.metrics.computation import Points, mean_of
+from pilotstudy.metrics.computation import Fitted, Points, mean_of
 from pilotstudy.metrics.registry import METRICS, Metric
 from pilotstudy.page.content import page_data
 from pilotstudy.report import formats
@@ -115,7 +115,11 @@ def test_what_trials_store_keeps_its_order():
     assert list(registry.evaluate(logits, labels)) == [
         *("accuracy", "nll", "brier", "brier_miscalibration", "brier_discrimination", "brier_uncertainty"),
         *("ece", "ece_noise_floor", "ece_noise_floor_95", "adaptive_ece", "classwise_ece", "mce", "aurc", "entropy"),
-        "confidence",
+        *("confidence", "augrc", "smece"),
+    ]
+    fitted = Fitted.on(scores.log_probabilities(logits), labels)
+    assert list(registry.evaluate(logits, labels, fitted=fitted))[-4:] == [
+        *("nll_refinement", "nll_calibration", "conformal_size", "conformal_coverage"),
     ]
     assert list(registry.evaluate_epoch(logits, labels)) == ["accuracy", "nll", "ece", "brier", "entropy"]
     assert registry.objectives() == ("nll", "accuracy", "ece", "brier")
@@ -126,7 +130,8 @@ def test_what_trials_store_keeps_its_order():
 def test_each_metric_is_within_its_bounds_and_its_columns_give_its_value(n, classes, scale, seed):
     """Where the two are written apart, they are the same but for rounding."""
     logits, labels = predictions(n, classes, seed)
-    points = Points(scores.log_probabilities(logits * scale), labels, draws=5)
+    log_p = scores.log_probabilities(logits * scale)
+    points = Points(log_p, labels, draws=5, fitted=Fitted.on(log_p[: n // 2 + 1], labels[: n // 2 + 1]))
     for metric in METRICS.values():
         value = metric.value(points)
         low, high = metric.bounds

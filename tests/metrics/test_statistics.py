@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pilotstudy.metrics import intervals, registry, resampling, scores
+from pilotstudy.metrics.computation import Fitted
 from pilotstudy.metrics.intervals import contrast, estimate, holm, seeds_needed
 from pilotstudy.metrics.resampling import Sample
 
@@ -23,8 +24,10 @@ def predictions(n: int = 2000, classes: int = 5, seed: int = 0, sharp: float = 2
 
 def test_the_metrics_are_those_of_the_evaluation():
     log_p, labels = predictions()
-    values, resampled = resampling.resample([log_p, log_p[:, ::-1]], labels, registry.resampled_metrics(), 10)
-    expected = registry.evaluate(log_p, labels)
+    both = [log_p, log_p[:, ::-1]]
+    fits = [Fitted.on(each, labels) for each in both]
+    values, resampled = resampling.resample(both, labels, registry.resampled_metrics(), 10, fits=fits)
+    expected = registry.evaluate(log_p, labels, fitted=fits[0])
     for name in registry.resampled_metrics():
         assert values[name][0] == pytest.approx(expected[name], abs=1e-6), name
         assert resampled[name].shape == (10, 2)
@@ -32,18 +35,19 @@ def test_the_metrics_are_those_of_the_evaluation():
 
 def test_a_resample_is_the_metric_of_the_resampled_points():
     log_p, labels = predictions(500)
-    names = [name for name in registry.resampled_metrics() if name not in ("adaptive_ece", "aurc")]
-    _, resampled = resampling.resample([log_p], labels, names, 3, seed=7)
+    names = [name for name in registry.resampled_metrics() if name not in ("adaptive_ece", "aurc", "augrc")]
+    fitted = Fitted.on(log_p, labels)
+    _, resampled = resampling.resample([log_p], labels, names, 3, seed=7, fits=[fitted])
     weights = np.concatenate(list(resampling.resampled_weights(500, 3, 7)))
     for row, weight in enumerate(weights):
         drawn = np.repeat(np.arange(500), np.rint(weight * 500).astype(int))
         assert len(drawn) == 500
-        slow = registry.evaluate(log_p[drawn], labels[drawn])
+        slow = registry.evaluate(log_p[drawn], labels[drawn], fitted=fitted)
         for name in names:
             assert resampled[name][row, 0] == pytest.approx(slow[name], abs=1e-5), name
 
 
-@pytest.mark.parametrize("name", ["aurc", "adaptive_ece"])
+@pytest.mark.parametrize("name", ["aurc", "augrc", "adaptive_ece"])
 def test_the_quick_resamples_spread_as_the_slow_ones(name):
     log_p, labels = predictions(1000)
     _, quick = resampling.resample([log_p], labels, [name], 400, seed=1)

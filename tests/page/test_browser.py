@@ -81,6 +81,9 @@ def test_sorting_filtering_switching_and_the_large_view(saved, visit):
     before = tab.inner_text(first)
     tab.click("text=last, temperature-scaled")
     assert tab.inner_text(first) != before
+    assert "training s" not in tab.inner_text("#table thead")
+    tab.click("#table button:text-is('with cost')")
+    assert "training s" in tab.inner_text("#table thead")
     tab.click("#table button:text-is('Monte Carlo')")
     assert all(
         "MC" in text for text in tab.eval_on_selector_all("#table tbody th", "all => all.map(e => e.textContent)")

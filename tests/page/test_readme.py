@@ -39,7 +39,7 @@ def test_the_file_has_40_lines_and_keeps_the_contract(folder):
     assert done.returncode == 0, done.stdout + done.stderr
     assert {row["what"] for row in json.loads(done.stdout)} == {
         "network my-resnet",
-        "arm label-smoothing",
+        "arm soft-targets",
         "metric top3_error",
     }
 
@@ -51,14 +51,14 @@ def test_the_study_runs_on_ray_and_its_page_opens(folder, shared_data, visit):
     done = pilotstudy(folder, "run", "mine.toml", **data)
     assert done.returncode == 0, done.stderr
     trials = json.loads(pilotstudy(folder, "results", "mine", "--json").stdout)["results"]
-    assert {row["arm"] for row in trials} == {"vanilla", "label-smoothing", "dropout-light", "pilot-a-aug"}
+    assert {row["arm"] for row in trials} == {"vanilla", "soft-targets", "dropout-light", "pilot-a-aug"}
     assert all(0 <= row["top3_error"] <= 1 - row["accuracy"] for row in trials)
     claims = pilotstudy(folder, "claims", "mine").stdout
-    assert "nll: label-smoothing@tuned < vanilla@tuned" in claims
+    assert "nll: soft-targets@tuned < vanilla@tuned" in claims
     assert pilotstudy(folder, "dashboard", "mine").returncode == 0
     tab = visit(folder / "runs" / "mine" / "dashboard.html")
     table = tab.inner_text("#table")
-    for word in "top-3 error", "Dropout 0.1", "Label-smoothing", "Pilot a-aug":
+    for word in "top-3 error", "Dropout 0.1", "Soft-targets", "Pilot a-aug":
         assert word in table
     again = subprocess.run(
         [sys.executable, "-c", block("python", "study.run(")],

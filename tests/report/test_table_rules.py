@@ -77,7 +77,8 @@ def test_a_table_of_scaled_figures_at_the_best_epoch(tmp_path):
     figures = {}
     for scaled in False, True:
         for at in "last", "best":
-            found = build_table(evidence, metrics=("nll",), at=at, scaled=scaled, resamples=50)
+            recalibration = "temperature" if scaled else "none"
+            found = build_table(evidence, metrics=("nll",), at=at, recalibration=recalibration, resamples=50)
             figures[at, scaled] = {str(line.row): line.cells["nll"].ours.value for line in found.lines}
             assert ("after temperature scaling" in found.title) == scaled
             assert f"at the {at} epoch" in found.title

@@ -19,7 +19,7 @@ from pilotstudy.runs.frozen import FrozenStudy
 from pilotstudy.runs.layout import TrialFiles
 from pilotstudy.runs.records import Proposal, TrialResult
 from pilotstudy.runs.results import Results
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.schedule.director import Director
 from pilotstudy.trial import checkpoint
 from pilotstudy.trial.lifecycle import train_trial
@@ -153,7 +153,7 @@ def test_predictions_by_epoch_and_mode(tmp_path):
         return Predictions(np.arange(n), random.integers(0, 3, n), random.normal(size=(n, 3)).astype(np.float32))
 
     models = [("best", "mc"), ("last", "point"), ("last", "mc")]
-    pairs = {model: PredictionPair(part(5), part(7)) for model in models}
+    pairs = {model: ModelPredictions(part(5), part(7)) for model in models}
     path = tmp_path / "p.parquet"
     table = schemas.predictions_table(pairs)
     parts = [table.slice(start, n) for start, n in ((0, 5), (5, 7), (12, 5), (17, 7), (24, 5), (29, 7))]

@@ -120,7 +120,7 @@ def test_a_new_arm_changes_no_key(package):
         ("method.dgm", "SIGMA_MIN = 1e-3", "SIGMA_MIN = 1e-2", {"pilot-a-aug"}),
         ("method.masked", "self.mask_rate *", "0.5 * self.mask_rate *", {"pilot-a-aug", "add-a-aug"}),
         ("method.noise", "self._sigma(layer) * torch", "2 * self._sigma(layer) * torch", {"add-a-aug"}),
-        ("method.dropout", "1 - self.rate", "1 - self.rate / 2", {"dropout"}),
+        ("method.dropout", "1 - rate", "1 - rate / 2", {"dropout"}),
         ("arms.dropout", "rate=settings.rate", "rate=settings.rate / 2", {"dropout"}),
         ("networks.mlp", "nn.ReLU", "nn.Tanh", TRIED),
         (

@@ -60,7 +60,8 @@ def test_a_trial_is_its_steps_its_validations_and_its_ending(monkeypatch):
     seconds = iter([1.0, 0.5])
     monkeypatch.setattr(timing, "timed", lambda work, where=None: next(seconds))
     monkeypatch.setattr(timing.registry, "evaluate", lambda *_: None)
-    whole, part = Size(steps=700, validation=300, test=500), Size(steps=8, validation=100, test=500)
+    whole = Size(steps=700, validation=300, test=400, extra=200)  # which is predicted once, not twice
+    part = Size(steps=8, validation=100, test=400, extra=200)
     found = timing.cost(trainer, whole, part, step=0.01, validation=2.0, predicting=4.0)
     training = 700 * 0.01
     validating = 7 * 3 * 2.0  # epochs, parts, seconds
@@ -74,8 +75,8 @@ def test_a_trial_is_its_steps_its_validations_and_its_ending(monkeypatch):
 def test_a_short_epoch_knows_the_size_of_the_whole_trial():
     trainer = Trainer(make_trial(epochs=5), make_data())  # 180 images in batches of 32
     whole, part = timing.shorten(trainer, 3)
-    assert whole == Size(steps=5 * 6, validation=60, test=120)
-    assert part == Size(steps=3, validation=60, test=120)
+    assert whole == Size(steps=5 * 6, validation=60, test=120, extra=0)
+    assert part == Size(steps=3, validation=60, test=120, extra=0)
     assert len(trainer.images.train_rows) == 96
     few = Trainer(make_trial(epochs=5), make_data())
     assert timing.shorten(few, 100)[1].steps == 6  # there are no more

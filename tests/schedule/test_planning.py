@@ -34,7 +34,7 @@ def sharing(study, share: float):
 @pytest.fixture
 def study(monkeypatch):
     data = dataclasses.replace(make_data(), test_images=OnlyCounted(), test_labels=OnlyCounted())
-    monkeypatch.setattr(plan, "load_data", lambda *_: data)
+    monkeypatch.setattr(plan, "load_study_data", lambda *_: data)
     content = {
         "title": "squares",
         "seeds": [0, 1],

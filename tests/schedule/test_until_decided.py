@@ -23,7 +23,7 @@ STUDY, LOOKS = plan_looks(PLAIN, 8)
 
 @pytest.fixture(autouse=True)
 def _small_data(squares, monkeypatch):
-    monkeypatch.setattr(conduct, "load_data", lambda *_: squares)
+    monkeypatch.setattr(conduct, "load_study_data", lambda *_: squares)
 
 
 class Script:

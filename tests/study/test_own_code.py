@@ -1,5 +1,6 @@
 """Networks, arms and metrics that a study brings along, rows of one method, and what a search may choose."""
 
+import copy
 import math
 import subprocess
 import sys
@@ -17,7 +18,9 @@ from pilotstudy.study.reading import read_study, validate_study
 from pilotstudy.study.rows import arm_of
 from pilotstudy.study.space import space_of, start_of
 from pilotstudy.study.toml import toml_text
+from pilotstudy.trial.trainer import Trainer
 from tests.support import plans
+from tests.support.squares import make_trial
 
 LAB = """
 import torch
@@ -145,10 +148,16 @@ def test_rows_of_one_method_are_rows_of_their_own(folder):
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        (["dropout", "pilot-a-aug"], "pilot-a-aug has a loss of its own, so it must come first"),
+        (["dropout", "pilot-a-aug"], "pilot-a-aug has a loss or weights of its own, so it must come first"),
         (["pilot-a-aug", "add-a-aug"], "both have a setting 'variance_in'"),
         (["pilot-a-aug", "vanilla"], "vanilla does nothing to a network"),
         (["dropout", "dropout"], "both have a setting 'rate'"),
+        (["r-drop", "dropout"], "both have a setting 'rate'"),
+        (
+            ["mixup", "label-smoothing"],
+            "label-smoothing has a loss or weights of its own, so it must come first, and only one can",
+        ),
+        (["pilot-a-aug", "sam"], "sam has a loss or weights of its own, so it must come first, and only one can"),
         ([], "expected the name of an arm, or a list of names"),
         (3, "expected the name of an arm, or a list of names"),
         ("nobody", "unknown arm 'nobody'"),
@@ -180,6 +189,20 @@ def test_a_composed_arm_does_both(squares):
     assert math.isfinite(built.loss(x, y).total.item())
     assert torch.equal(built.predict(x), network(x))
     assert not torch.allclose(built.predict(x, samples=5), built.predict(x, samples=5))
+
+
+@pytest.mark.parametrize("network", ["mlp-512", "resnet-20"])
+@pytest.mark.parametrize("arm", [arm.name for arm in all_arms().values() if arm.group == "modern"])
+def test_modern_arms_act_around_others(arm, network, squares):
+    trial = make_trial(network=network, epochs=1)
+    method = f"{arm}+add-a-drop+batchnorm" if network == "mlp-512" else f"{arm}+l2"
+    settings = arm_named(method).settings().model_dump()
+    trainer = Trainer(trial.model_copy(update={"arm": method, "settings": settings}), squares, torch.device("cpu"))
+    before = copy.deepcopy(trainer.regulariser.innermost.state_dict())
+    record = trainer.train_epoch()
+    assert math.isfinite(record["train_loss"])
+    moved = trainer.regulariser.innermost.state_dict()
+    assert all(not torch.equal(moved[name], value) for name, value in before.items() if name.endswith("weight"))
 
 
 CONTENT = {

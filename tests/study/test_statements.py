@@ -1,13 +1,17 @@
 """The language of claims."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
+from pilotstudy.metrics.recalibration import RECALIBRATIONS
 from pilotstudy.study import budget, reading
 from pilotstudy.study.statements import Row, Statement, group_names
+from pilotstudy.study.testsets import kinds_of_tests
 from tests.support.made_run import content
 
 
@@ -38,6 +42,14 @@ from tests.support.made_run import content
         ("nll: vanilla + + l2 < dropout", "expected one sign at a time, not '+ +'"),
         ("nll: vanilla - < dropout", "expected a row or a number after '-'"),
         ("nll: vanilla < dropout +", "expected a row or a number after '+'"),
+        ("nll[temprature]: vanilla < dropout", "unknown qualifier 'temprature': did you mean 'temperature'"),
+        ("nll[none]: vanilla < dropout", "unknown qualifier 'none'"),
+        ("nll[]: vanilla < dropout", "unknown qualifier ''"),
+        ("nll[vector: vanilla < dropout", "expected `metric.qualifier.:`"),
+        ("nll[vector]x: vanilla < dropout", "expected `metric.qualifier.:`"),
+        ("nlll[vector]: vanilla < dropout", "unknown metric 'nlll': did you mean 'nll'"),
+        ("nll[vector, vector]: vanilla < dropout", "the qualifier 'vector' is given twice"),
+        ("nll[vector, matrix]: vanilla < dropout", "vector and matrix both recalibrate: give one of them"),
     ],
 )
 def test_wrong_claims_are_told(text, told):
@@ -54,9 +66,23 @@ def test_the_built_in_studies_carry_the_papers_claims():
     assert "ece: data-aug < pilot-a-aug" not in by_study["cifar-cnn"]
     assert len(by_study["cifar-cnn"]) >= 20
     for name, stated in by_study.items():
-        known = set(reading.read_study(name).arms) | {"ensemble", "others", "baselines", "noise", "sampling"}
+        study = reading.read_study(name)
+        known = set(study.arms) | {"ensemble", "others", "baselines", "noise", "sampling"}
         for text in stated:
-            assert {row.arm for _, row in Statement.parse(text).terms} <= known, (name, text)
+            assert {row.arm for _, row in Statement.parse(text, tests=kinds_of_tests(study)).terms} <= known, (
+                name,
+                text,
+            )
+
+
+@pytest.mark.parametrize("right", ["dropout", "baselines"])
+@pytest.mark.parametrize("recalibration", RECALIBRATIONS)
+def test_a_qualifier_says_how_the_networks_are_recalibrated(recalibration, right):
+    plain = Statement.parse(f"ece: pilot-a-aug < {right}")
+    qualified = Statement.parse(f"ece[ {recalibration} ]: pilot-a-aug < {right}")
+    assert (plain.qualifiers, plain.recalibration) == ((), "none")
+    assert (qualified.qualifiers, qualified.recalibration) == ((recalibration,), recalibration)
+    assert replace(qualified, qualifiers=()) == plain
 
 
 ROWS = [

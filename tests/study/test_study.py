@@ -1,22 +1,29 @@
 import pytest
 
+from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.study import budget, reading, resources
 
 
-def test_the_built_in_studies_are_the_papers():
+def test_the_built_in_studies():
     assert set(reading.builtin_studies()) == {
         "quickstart",
+        "cifar-shift",
         *(f"{data}-{net}" for data in ("cifar", "svhn") for net in ("cnn", "mlp", "mlp-small")),
     }
     for name in reading.builtin_studies():
         study = reading.read_study(name)
         assert study.name == name
-        if name != "quickstart":
+        if name not in ("quickstart", "cifar-shift"):
             assert study.training.epochs == (100 if name.endswith("cnn") else 250)
             assert study.data.name == {"cifar": "cifar10", "svhn": "svhn"}[name.split("-")[0]]
             table = {"vanilla", "pilot-a-aug", "pilot-a-drop", "dropout", "l2", "batchnorm", "data-aug"}
             assert table <= study.arms.keys()
+
+
+def test_a_study_has_every_arm_of_ours():
+    ours = {arm.name for arm in all_arms().values() if arm.source.startswith("pilotstudy.")}
+    assert set(reading.read_study("cifar-shift").arms) == ours
 
 
 def test_overrides_are_toml_values():

@@ -11,10 +11,10 @@ from scipy.special import softmax
 
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.results import Results
-from pilotstudy.runs.schemas import PredictionPair, load_predictions
+from pilotstudy.runs.schemas import ModelPredictions, load_predictions
 
 
-def networks(run: Run) -> Iterator[tuple[str, int, str, PredictionPair]]:
+def networks(run: Run) -> Iterator[tuple[str, int, str, ModelPredictions]]:
     """Arm, seed, mode and predictions at the last epoch."""
     for row in Results(run.files).rows():
         for (at, mode), pair in load_predictions(run.files.trial(row.key).predictions).items():
@@ -42,7 +42,7 @@ def long_rows(run: Run) -> list[dict[str, object]]:
     return [
         {"arm": arm, "seed": seed, "mode": mode, "split": split, "row": row, "label": label, "logits": logits}
         for arm, seed, mode, pair in networks(run)
-        for split, part in pair._asdict().items()
+        for split, part in pair.splits.items()
         for row, label, logits in zip(
             part.rows.tolist(), part.labels.tolist(), part.logits.astype(float).tolist(), strict=True
         )

@@ -22,7 +22,7 @@ from pilotstudy.runs.evaluating import evaluate, reliability
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.records import Diagram, Evaluation, Proposal, Status, TrialResult
 from pilotstudy.runs.results import gather_epochs
-from pilotstudy.runs.schemas import PredictionPair, Predictions
+from pilotstudy.runs.schemas import ModelPredictions, Predictions
 from pilotstudy.schedule.director import Director
 from pilotstudy.schedule.item import Item
 from pilotstudy.storage import write
@@ -115,7 +115,7 @@ class Maker:
                 logits = self.logits(item, mode, quality) * (1.0 if at == "last" else 0.6)
                 part = Predictions(np.arange(self.points), self.labels, logits)
                 nothing = Predictions(part.rows[:0], part.labels[:0], part.logits[:0])
-                predictions[at, mode] = PredictionPair(part, part if item.predicts_test else nothing)
+                predictions[at, mode] = ModelPredictions(part, part if item.predicts_test else nothing)
         last = predictions["last", "point"]
         files = self.run.files.trial(item.key)
         history = schemas.epochs_table(self.history(item, epochs, random))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import CaptureError
 from pilotstudy.method.pilot import Pilot
 from pilotstudy.runs.records import Status
@@ -22,8 +23,13 @@ def data():
     return make_data(120)  # 60 to train with, in a batch of 32 and one of 28
 
 
+BAYESIAN = ["concrete-dropout", "gaussian-dropout", "variational-dropout", "mfvi", "swag", "laplace"]
+MODERN = [arm.name for arm in all_arms().values() if arm.group == "modern"]
+
+
 @pytest.mark.parametrize(
-    "arm", ["vanilla", "pilot-a-aug", "pilot-a-drop", "add-a-aug", "dropout", "data-aug", "batchnorm"]
+    "arm",
+    ["vanilla", "pilot-a-aug", "pilot-a-drop", "add-a-aug", "dropout", "data-aug", "batchnorm", *MODERN, *BAYESIAN],
 )
 def test_a_captured_step_is_a_step(arm, data):
     """To the bit, over batches of two sizes and a rate that changes: what is replayed is what would have been done."""
@@ -34,6 +40,7 @@ def test_a_captured_step_is_a_step(arm, data):
             warnings.simplefilter("ignore")  # torch's: that some steps of the warm-up are not captured
             trainer = Trainer(trial, make_data(123), CUDA, 1)  # 63 to train with: a last batch of 3
             records = [trainer.train_epoch() for _ in range(2)]
+            trainer.prepare_sampling()
             logits = trainer.validation_logits(trainer.modes[-1])
             if graph:
                 assert trainer.graph.graph.steps

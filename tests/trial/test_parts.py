@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.method.regulariser import Regulariser
 from pilotstudy.runs.evaluating import evaluate
-from pilotstudy.runs.schemas import PredictionPair
+from pilotstudy.runs.schemas import ModelPredictions
 from pilotstudy.study.spec import Data
 from pilotstudy.trial.images import TrialImages
+from pilotstudy.trial.lifecycle import parameters
 from pilotstudy.trial.model import build_model
 from pilotstudy.trial.optimising import Optimising
 from pilotstudy.trial.predicting import predict
@@ -102,16 +104,26 @@ def test_predictions_are_of_the_last_and_the_best_epoch_and_leave_the_model_alon
             assert not np.array_equal(pair.validation.logits, pairs["last", mode].validation.logits)
     trainer.best = dataclasses.replace(trainer.best, epoch=3)
     again = predict(trainer)
-    assert again["best", "mc"] is again["last", "mc"]
+    assert again["best", "mc"].test is again["last", "mc"].test
 
 
 def test_an_evaluation_does_not_depend_on_the_order_of_predictions(squares):
     trainer = Trainer(make_trial("dropout"), squares, CPU, 1)
     trainer.train_epoch()
     pairs = predict(trainer)
-    backwards = {model: PredictionPair(test=pair.test, validation=pair.validation) for model, pair in pairs.items()}
+    backwards = {model: ModelPredictions(test=pair.test, validation=pair.validation) for model, pair in pairs.items()}
     backwards = dict(reversed(backwards.items()))
     assert set(map(str, evaluate(pairs))) == set(map(str, evaluate(backwards)))
     for evaluation in evaluate(pairs):
         assert evaluation.n == (60 if evaluation.split == "validation" else 120)
         assert (evaluation.temperature == 1.0) == (not evaluation.scaled)
+
+
+def test_parameters_are_those_of_the_network_and_of_what_the_arm_has_beside_it():
+    """Also those that the arm holds itself, or that an arm within another one holds."""
+    network = torch.nn.Linear(3, 2)
+    inner = Regulariser(network)
+    inner.own = torch.nn.Parameter(torch.zeros(5))
+    assert parameters(Regulariser(network)) == {"network": 8}
+    assert parameters(inner) == {"network": 8, "arm": 5}
+    assert parameters(Regulariser(inner)) == {"network": 8, "arm": 5}

@@ -127,7 +127,7 @@ def test_the_evaluation_is_of_the_last_and_the_best_epoch_and_changes_neither(th
                 expected = trainer.regulariser.network(x).numpy()
             np.testing.assert_allclose(getattr(found[at, "point"], split).logits, expected, atol=1e-5)
         for mode in "point", "mc":
-            held_out, test = found[at, mode]
+            held_out, test, _ = found[at, mode]
             assert np.array_equal(test.labels, squares.test_labels)
             assert np.array_equal(held_out.rows, rows)
             assert held_out.labels.tolist() == [squares.train_labels[row] for row in rows]
@@ -210,11 +210,11 @@ def test_predictions_draw_from_the_trials_seed_and_leave_the_trainings_draws_alo
 def test_monte_carlo_takes_ten_draws(squares, monkeypatch):
     trainer = Trainer(make_trial("dropout"), squares)
     asked = []
-    own = trainer.regulariser.predict
-    monkeypatch.setattr(trainer.regulariser, "predict", lambda x, n: asked.append(n) or own(x, n))
+    own = trainer.regulariser.predict_sampled
+    monkeypatch.setattr(trainer.regulariser, "predict_sampled", lambda x, n: asked.append(n) or own(x, n))
     trainer.validation_logits("point")
-    trainer.test_logits("mc")
-    assert asked == [0, MC_SAMPLES] == [0, 10]
+    trainer.predict_images(trainer.data.test_images, "mc")
+    assert asked == [MC_SAMPLES] == [10]
 
 
 # Results.

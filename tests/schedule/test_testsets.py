@@ -1,0 +1,265 @@
+"""A study with further test sets: what its trials predict, what is trained again, and what readers make of it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+from sklearn.metrics import roc_auc_score
+
+from pilotstudy.data.testsets import load_tests
+from pilotstudy.evidence.claims import judge_all
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.evidence.shift import all_test_figures
+from pilotstudy.metrics import registry
+from pilotstudy.notebook import load
+from pilotstudy.page.content import page_data
+from pilotstudy.page.render import script
+from pilotstudy.runs.folder import Run
+from pilotstudy.runs.results import Results
+from pilotstudy.runs.schemas import load_predictions
+from pilotstudy.schedule import conduct
+from pilotstudy.schedule.inline import inline_engine
+from pilotstudy.study.reading import validate_study
+from pilotstudy.study.resources import Location
+from tests.support.squares import make_data
+
+CONTENT = {
+    "name": "squares",
+    "seeds": [0, 1, 2],
+    "data": {"name": "squares", "validation": 60},
+    "network": {"name": "mlp-512"},
+    "training": {"epochs": 1, "batch_size": 32},
+    "arms": {"vanilla": {}, "dropout": {}},
+    "search": {"arms": ["dropout"], "trials": 2, "confirm_seeds": 1},
+    "tests": [
+        {"data": "corrupted:contrast", "size": 30},
+        {"data": "test", "name": "people", "soft_labels": "soft.npy"},
+    ],
+    "claims": [
+        {"says": "shift", "holds": "nll[contrast-3]: dropout < vanilla"},
+        {"says": "both", "holds": "nll[contrast-3, temperature]: dropout < vanilla"},
+        {"says": "unseen", "holds": "auroc_mi[unseen]: dropout@mc > ensemble"},
+    ],
+}
+UNSEEN = {"data": "unseen.npz", "kind": "ood"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    squares = dataclasses.replace(make_data(), fingerprint="0123456789abcdef")
+    soft = np.random.default_rng(0).dirichlet([1, 1, 1], len(squares.test_labels)).astype(np.float32)
+    np.save(folder / "soft.npy", soft)
+    random = np.random.default_rng(1).integers(0, 255, (20, 8, 8), dtype=np.uint8)
+    np.savez(folder / "unseen.npz", x_train=random, y_train=np.arange(20) % 2, x_test=random, y_test=np.arange(20) % 2)
+    return folder
+
+
+def start(place, tests, said: list[str] | None = None) -> Run:
+    study = validate_study(CONTENT | {"tests": tests, "claims": CONTENT["claims"] if UNSEEN in tests else []}, "test")
+    squares = dataclasses.replace(make_data(), fingerprint="0123456789abcdef")
+    data = dataclasses.replace(squares, tests=tuple(load_tests(study.tests, squares, place, None)))
+    run = Run(place / "runs" / "squares")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conduct, "load_study_data", lambda *_: data)
+        if said is not None:
+            patch.setattr(conduct, "message", said.append)
+        conduct.start(study, run, Location(), inline_engine, lambda run: {"arms": set(), "confirm": set()}, quiet=True)
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(place) -> Run:
+    """Trained without the test set that is unseen, then with it."""
+    start(place, CONTENT["tests"])
+    said: list[str] = []
+    run = start(place, [*CONTENT["tests"], UNSEEN], said)
+    assert "7 finished trials lack a test set of the study: they are trained again" in said
+    again: list[str] = []
+    start(place, [*CONTENT["tests"], UNSEEN], again)
+    assert not any("trained again" in line for line in again)
+    return run
+
+
+@pytest.fixture(scope="module")
+def evidence(run) -> RunEvidence:
+    return RunEvidence(run)
+
+
+def test_trials_store_them_at_the_last_epoch_and_those_of_the_search_do_not(run):
+    rows = Results(run.files).rows()
+    names = {*(f"contrast-{k}" for k in range(1, 6)), "people", "unseen"}
+    tested = {row.key for row in rows if row.phase != "search"}
+    assert any(row.key not in tested for row in rows)
+    for row in rows:
+        searched = row.key not in tested  # the search starts from the arm's own settings, whose trial it shares
+        stored = load_predictions(run.files.trial(row.key).predictions, has_test=not searched)
+        for (at, mode), model in stored.items():
+            assert set(model.extra) == (names if at == "last" and not searched else set())
+            assert (model.test.expected_entropy is not None) == (mode == "mc" and not searched)
+            assert model.validation.expected_entropy is None
+        assert set(row.tests) == (set() if searched else names)
+        of_tests = {each.split for each in row.evaluations if each.split not in ("validation", "test")}
+        assert of_tests == (set() if searched else names - {"unseen"})
+
+
+def test_evaluations_are_those_of_the_stored_logits(run, place):
+    row = next(row for row in Results(run.files).rows() if row.arm == "dropout" and row.phase == "arms")
+    stored = load_predictions(run.files.trial(row.key).predictions)
+    soft = np.load(place / "soft.npy").astype(float)
+    soft /= soft.sum(1, keepdims=True)
+    for each in row.evaluations:
+        part = stored[each.at, each.mode].splits[each.split]
+        known = registry.evaluate(part.logits, part.labels, each.temperature)
+        assert each.figures["nll"] == pytest.approx(known["nll"], abs=1e-9)
+        if each.split == "people":
+            log_p = log_softmax(part.logits.astype(float) / each.temperature, axis=1)
+            assert each.figures["soft_nll"] == pytest.approx(-(soft * log_p).sum() / len(soft), abs=1e-6)
+            kl = (soft * (np.log(soft) - log_p)).sum() / len(soft)
+            assert each.figures["soft_kl"] == pytest.approx(kl, abs=1e-6)
+        else:
+            assert "soft_nll" not in each.figures
+
+
+def test_the_draws_mean_entropy_is_at_most_the_means(run):
+    for row in Results(run.files).rows():
+        if row.arm == "dropout" and row.phase == "arms":
+            part = load_predictions(run.files.trial(row.key).predictions)["last", "mc"].extra["unseen"]
+            p = np.exp(part.logits.astype(float))
+            entropy = -(p * np.log(p)).sum(1)
+            assert (part.expected_entropy <= entropy + 1e-5).all()
+            assert (part.expected_entropy < entropy - 1e-5).any()
+
+
+def test_shift_is_held_against_the_same_images(run, evidence):
+    figures = {(f.test, str(f.row), f.metric): f for f in all_test_figures(evidence, resamples=200)}
+    trials = [row for row in evidence.finished if (row.arm, row.phase) == ("vanilla", "arms")]
+    differences = []
+    for row in trials:
+        model = load_predictions(run.files.trial(row.key).predictions)["last", "point"]
+        shifted = model.extra["contrast-5"]
+        clean = registry.evaluate(model.test.logits[shifted.rows], model.test.labels[shifted.rows])
+        differences.append(registry.evaluate(shifted.logits, shifted.labels)["nll"] - clean["nll"])
+    told = figures["contrast-5", "vanilla", "nll"]
+    assert told.difference == pytest.approx(np.mean(differences), abs=1e-6)
+    assert told.difference_low < told.difference < told.difference_high
+    own = figures["people", "vanilla", "nll"]
+    assert own.difference == pytest.approx(0, abs=1e-9)
+    assert figures["people", "vanilla", "soft_kl"].figure > 0
+    assert figures["contrast-1", "vanilla", "nll"].images == 30
+
+
+def test_what_is_unseen_has_scores_where_predictions_have_them(run, evidence):
+    figures = {(str(f.row), f.metric): f for f in all_test_figures(evidence, resamples=200) if f.test == "unseen"}
+    assert ("vanilla", "auroc_energy") in figures
+    assert ("vanilla", "auroc_mi") not in figures
+    assert ("dropout@mc", "auroc_mi") in figures
+    assert ("dropout@mc", "auroc_energy") not in figures
+    assert ("ensemble", "auroc_mi") in figures
+    expected = []
+    for row in evidence.finished:
+        if (row.arm, row.phase) == ("vanilla", "arms"):
+            model = load_predictions(run.files.trial(row.key).predictions)["last", "point"]
+            logits = np.concatenate([model.test.logits, model.extra["unseen"].logits]).astype(float)
+            seen = np.repeat([1, 0], [len(model.test.logits), 20])
+            expected.append(roc_auc_score(seen, np.exp(log_softmax(logits, axis=1)).max(1)))
+    told = figures["vanilla", "auroc_msp"]
+    assert told.figure == pytest.approx(np.mean(expected), abs=1e-6)
+    assert told.low < told.figure < told.high
+    assert figures["vanilla", "fpr95_msp"].low is None
+
+
+def test_mutual_information_of_an_ensemble_of_seeds_is_that_of_its_members(evidence):
+    predictions = evidence.at(deep=True, test="unseen")
+    deep = next(row for row in predictions.rows if str(row) == "vanilla@seeds")
+    members = [p for row, by_seed in predictions.rows.items() if str(row) == "vanilla" for p in by_seed.values()]
+
+    def entropy(p):
+        return -(p * np.log(p)).sum(1)
+
+    p = np.exp(np.stack(members))
+    expected = entropy(p.mean(0)) - np.mean([entropy(each) for each in p], 0)
+    assert np.allclose(-predictions.scores[deep][0]["mi"], expected, atol=1e-9)
+    assert (expected > -1e-12).all()
+
+
+def test_claims_name_them(evidence):
+    assert [judged.verdict == "not tested" for judged in judge_all(evidence)] == [False, False, False]
+    shifted = evidence.figures(["nll"], test="contrast-3")
+    rows = {str(row): row for row in shifted.rows}
+    expected = shifted.difference("nll", rows["dropout"], rows["vanilla"])
+    assert judge_all(evidence)[0].difference == expected.value
+
+
+def test_commands_read_them(run, pilotstudy):
+    name, folder = run.name, str(run.files.folder.parent)
+    code, out, _ = pilotstudy("tests", name, "--runs-dir", folder)
+    assert code == 0
+    assert "contrast-5" in out
+    assert "auroc_msp" in out
+    records = json.loads(pilotstudy("tests", name, "--runs-dir", folder, "--json")[1])
+    assert {record["kind"] for record in records} == {"shift", "ood"}
+    assert list(load(run.files.folder).tests()) == records
+    code, out, _ = pilotstudy("table", name, "--runs-dir", folder, "--test", "unseen")
+    assert "AUROC (largest probability)" in out
+    code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "contrast-6")
+    assert (code, out) == (2, "")
+    assert "did you mean" in error
+    code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "unseen", "--metric", "nll")
+    assert code == 2
+    code, out, error = pilotstudy("compare", name, "--runs-dir", folder, "--test", "contrast-3", "--at", "best")
+    assert code == 2
+    assert "at the last epoch only" in error
+
+
+def test_the_page_has_them(run, evidence):
+    content = page_data(run)["shift"]
+    assert content["families"] == ["contrast"]
+    figures = evidence.figures(["nll"], test="contrast-2")
+    rows = {str(row): row for row in figures.rows}
+    line = next(line for line in content["shift"] if (line["test"], line["row"]) == ("contrast-2", "dropout@mc"))
+    assert line["nll"] == pytest.approx(figures.figure("nll", rows["dropout@mc"]).value, rel=1e-4)
+    assert line["strength"] == 2
+    assert {line["row"] for line in content["ood"]} == {str(row) for row in rows.values()}
+    assert "const shiftSection" in script("page")
+
+
+@pytest.mark.parametrize(
+    ("tests", "words"),
+    [
+        (
+            [{"data": "corrupted:nois"}],
+            "tests.0.data = 'corrupted:nois': unknown corruption 'nois': did you mean 'noise'?",
+        ),
+        ([{"data": "svhn"}, {"data": "svhn", "kind": "ood"}], "there is a test set 'svhn' already"),
+        ([{"data": "test"}], "a test set cannot be called 'test': give it a name"),
+        ([{"data": "svhn", "name": "temperature"}], "a test set cannot be called 'temperature'"),
+        ([{"data": "svhn", "kind": "odd"}], "tests.0.kind"),
+        ([{"data": "corrupted:noise", "kind": "ood"}], "these are the study's own images, so it must be 'shift'"),
+        ([{"data": "corrupted:all", "name": str(n)} for n in range(4)], "a study has at most 100 test sets"),
+        ([{"name": "a"}], "tests.0.data"),
+    ],
+)
+def test_what_is_wrong_with_them_is_told_when_the_study_is_read(tests, words):
+    with pytest.raises(Exception, match=r".") as error:
+        validate_study(CONTENT | {"tests": tests, "claims": []}, "here")
+    assert words in str(error.value)
+    assert type(error.value).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("holds", "words"),
+    [
+        ("nll[noise-1]: dropout < vanilla", "unknown qualifier 'noise-1'"),
+        ("nll[unseen]: dropout < vanilla", "unknown metric 'nll' of a test set that is out of distribution"),
+        ("auroc_msp[people]: dropout < vanilla", "unknown metric 'auroc_msp'"),
+        ("nll[people, contrast-1]: dropout < vanilla", "people and contrast-1 both are test sets"),
+    ],
+)
+def test_claims_that_make_no_sense_of_them(holds, words):
+    content = CONTENT | {"tests": [*CONTENT["tests"], UNSEEN], "claims": [{"says": "", "holds": holds}]}
+    with pytest.raises(Exception, match=r".") as error:
+        validate_study(content, "here")
+    assert words in str(error.value)
