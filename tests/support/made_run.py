@@ -1,6 +1,7 @@
 """Writes run folders without training: real plans and real files, with invented predictions.
 
     python tests/support/made_run.py FOLDER [--trials 3000] [--epochs 30]
+    python tests/support/made_run.py FOLDER --broad
 
 The numbers look like those of a study (vanilla over-confident, Pilot less so, noise that differs by seed), so that
 tables, claims and pages can be tried on runs of any size within seconds.
@@ -8,6 +9,7 @@ tables, claims and pages can be tried on runs of any size within seconds.
 
 import argparse
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pilotstudy.arms.arm import Choice
-from pilotstudy.arms.catalogue import arm_named
+from pilotstudy.arms.catalogue import all_arms, arm_named
 from pilotstudy.metrics.registry import METRICS, evaluate_epoch
 from pilotstudy.runs import schemas
 from pilotstudy.runs.evaluating import evaluate, reliability
 from pilotstudy.runs.folder import Run
+from pilotstudy.runs.frozen import FrozenTest
 from pilotstudy.runs.records import Diagram, Evaluation, Proposal, Status, TrialResult
 from pilotstudy.runs.results import gather_epochs
 from pilotstudy.runs.schemas import ModelPredictions, Predictions
@@ -61,6 +64,7 @@ class Maker:
         classes: tuple[str, ...] = (),
         skill=None,
         looks: Looks | None = None,
+        tests: Mapping[str, FrozenTest] | None = None,
     ):
         self.run = Run(folder)
         self.run.files.folder.mkdir(parents=True)
@@ -71,7 +75,8 @@ class Maker:
         random = np.random.default_rng(0)
         self.labels = random.integers(0, len(self.classes), points)
         self.difficulty = random.normal(size=(points, len(self.classes)))
-        self.run.freeze(study, Location(), FINGERPRINT, looks)
+        self.tests = tests or {}
+        self.run.freeze(study, Location(), FINGERPRINT, looks, self.tests)
 
     def look_again(self, looks: Looks) -> None:
         """Plans the next look, as a run does."""
@@ -105,6 +110,20 @@ class Maker:
         sharp = SHARPNESS.get(item.arm, 2.0) if mode == "point" else 1.0
         return (logits * sharp).astype(np.float32)
 
+    def extra(self, logits: np.ndarray, mode: str) -> dict[str, Predictions]:
+        """Of the further test sets: the same images, the less of their own class left the stronger; or none of it."""
+        found = {}
+        for name, test in self.tests.items():
+            random = np.random.default_rng(zlib.crc32(name.encode()))
+            points = random.permutation(self.points)[: test.images]
+            shifted = logits[points].copy()
+            own = np.arange(len(points)), self.labels[points]
+            shifted[own] -= 0.5 * test.strength if test.kind == "shift" else 5
+            labels = self.labels[points] if test.kind == "shift" else np.full(len(points), -1)
+            entropy = random.random(len(points)).astype(np.float32) if mode == "mc" else None
+            found[name] = Predictions(points, labels, shifted, entropy)
+        return found
+
     def finish(self, item: Item, keep: bool) -> TrialResult:
         random = np.random.default_rng(zlib.crc32(f"{item.name} {item.trial.seed}".encode()))
         epochs = self.study.training.epochs
@@ -115,7 +134,9 @@ class Maker:
                 logits = self.logits(item, mode, quality) * (1.0 if at == "last" else 0.6)
                 part = Predictions(np.arange(self.points), self.labels, logits)
                 nothing = Predictions(part.rows[:0], part.labels[:0], part.logits[:0])
-                predictions[at, mode] = ModelPredictions(part, part if item.predicts_test else nothing)
+                test = part if item.predicts_test else nothing
+                extra = self.extra(logits, mode) if item.predicts_test and at == "last" else {}
+                predictions[at, mode] = ModelPredictions(part, test, extra)
         last = predictions["last", "point"]
         files = self.run.files.trial(item.key)
         history = schemas.epochs_table(self.history(item, epochs, random))
@@ -133,6 +154,7 @@ class Maker:
             version="0.1.0",
             trial=item.trial,
             fingerprint=FINGERPRINT,
+            tests={name: test.fingerprint for name, test in self.tests.items()} if item.predicts_test else {},
             classes=self.classes,
             train_size=1000,
             parameters={"network": 1000},
@@ -209,13 +231,34 @@ def large(folder: Path, trials: int = 3000, epochs: int = 30) -> Run:
     return maker.run
 
 
+FAMILIES = "noise", "blur", "contrast", "brightness", "jpeg", "pixelate"
+
+
+def corrupted(images: int, families: Sequence[str] = FAMILIES, strengths: int = 5) -> dict[str, FrozenTest]:
+    """Corruptions of the test images, and a set of images of something else."""
+    found = {}
+    for family in families:
+        for strength in range(1, strengths + 1):
+            print_of = f"{zlib.crc32(family.encode()):08x}{strength}"
+            found[f"{family}-{strength}"] = FrozenTest("shift", print_of, images, True, family, strength)
+    return found | {"svhn": FrozenTest("ood", "cd" * 32, images)}
+
+
+def broad(folder: Path, points: int = 500, arms: Sequence[str] = (), **changes: Any) -> Run:
+    """A run of every arm (or of some), at three seeds, with corruptions and images of something else; no search."""
+    own = {"arms": {name: {} for name in arms or all_arms()}, "search": None} | changes
+    tests = corrupted(points)
+    return Maker(folder, reading.validate_study(content(**own), "made"), points=points, tests=tests).make()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--trials", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--broad", action="store_true", help="every arm, with further test sets")
     options = parser.parse_args()
-    run = large(options.folder, options.trials, options.epochs)
+    run = broad(options.folder) if options.broad else large(options.folder, options.trials, options.epochs)
     write(run.files.folder / "made", "by tests/support/made_run.py\n")
 
 
