@@ -71,12 +71,13 @@ def figures_of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterato
         return
     figures = evidence.figures(headline_metrics(), resamples=resamples, test=test)
     clean = evidence.clean_figures(test, headline_metrics(), resamples)
+    soft = _soft(evidence, test)
     for row in figures.rows:
         for metric in figures.metrics:
             estimate, difference = figures.figure(metric, row), _difference(metric, row, figures, clean)
             interval = (difference.value, difference.low, difference.high) if difference else ()
             yield made(row, metric, figures.seeds(row), estimate.value, estimate.low, estimate.high, *interval)
-        for metric, values in _soft(evidence, test, row).items():
+        for metric, values in soft.get(row, {}).items():
             yield made(row, metric, len(values), float(np.mean(values)))
 
 
@@ -84,13 +85,14 @@ def _difference(metric: str, row: Row, shifted: Figures, clean: Figures) -> Esti
     return contrast(metric, [(1.0, shifted, row), (-1.0, clean, row)], [row.phase, row.phase])
 
 
-def _soft(evidence: RunEvidence, test: str, row: Row) -> dict[str, list[float]]:
-    """What the trials of a row evaluated against soft labels, where the test set has such."""
-    by_metric: dict[str, list[float]] = {}
+def _soft(evidence: RunEvidence, test: str) -> dict[Row, dict[str, list[float]]]:
+    """What the trials of each row evaluated against soft labels, where the test set has such."""
+    by_row: dict[Row, dict[str, list[float]]] = {}
     for trial in evidence.finished:
         for each in trial.evaluations:
-            if Row(trial.arm, each.mode, trial.phase) == row and (each.split, each.scaled) == (test, False):
+            if (each.split, each.scaled) == (test, False):
+                known = by_row.setdefault(Row(trial.arm, each.mode, trial.phase), {})
                 for metric in SOFT_METRICS:
                     if metric in each.figures:
-                        by_metric.setdefault(metric, []).append(each.figures[metric])
-    return by_metric
+                        known.setdefault(metric, []).append(each.figures[metric])
+    return by_row
