@@ -6,10 +6,10 @@ from typing import TypedDict
 
 from pilotstudy.evidence.claims import Judged, judge_all
 from pilotstudy.evidence.figures import Figures
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS
-from pilotstudy.report.labels import row_label
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import Points
 from pilotstudy.page.rounding import rounded
-from pilotstudy.report.labels import row_label
 from pilotstudy.study.statements import Row
 
 ENTROPY_BINS = 25

@@ -5,12 +5,12 @@ from typing import TypedDict, get_args
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import by_prominence
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.formats import line_record, published
-from pilotstudy.report.labels import row_label
 from pilotstudy.report.table import Line, build_table
 from pilotstudy.runs.records import At
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.shift import TestFigure, figures_of_test
 from pilotstudy.metrics.ood import OOD_METRICS
 from pilotstudy.page.rounding import rounded
-from pilotstudy.report.labels import row_label
 
 RESAMPLES = 500  # of the points: a page that is live is made again and again
 

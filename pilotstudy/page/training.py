@@ -8,10 +8,10 @@ from typing import TypedDict
 import numpy as np
 
 from pilotstudy.arms.arm import Declared
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.metrics.registry import METRICS, headline_objectives
 from pilotstudy.metrics.scores import Array
 from pilotstudy.page.rounding import rounded
-from pilotstudy.report.labels import row_label
 from pilotstudy.runs.records import Status, TrialRow
 from pilotstudy.runs.results import Results
 from pilotstudy.study.spec import Study

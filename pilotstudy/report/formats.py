@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.metrics.ood import metric_named
-from pilotstudy.report.labels import row_label
 from pilotstudy.report.plain import csv_text
 from pilotstudy.report.table import Cell, Line, Table
 

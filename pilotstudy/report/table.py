@@ -7,13 +7,13 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.costs import NOTE, Cost, costs
 from pilotstudy.evidence.figures import Mark
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.predictions import TestPredictions
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.recalibration import IN_WORDS, Recalibration
 from pilotstudy.metrics.resampling import RESAMPLES
-from pilotstudy.report.labels import row_label
 from pilotstudy.runs.records import At
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import ENSEMBLE, Row

@@ -9,8 +9,8 @@ import pytest
 from pilotstudy.arms import catalogue
 from pilotstudy.arms.catalogue import all_arms, arm
 from pilotstudy.errors import InputError
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.predictions import ensemble_rows
-from pilotstudy.report.labels import row_label
 from pilotstudy.study.statements import Row, Statement, group_names
 
 

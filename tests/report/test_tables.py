@@ -11,9 +11,9 @@ import pytest
 from pilotstudy.errors import InputError
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.claims import judge_all
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.report import formats
-from pilotstudy.report.labels import row_label
 from pilotstudy.report.plain import claims_text
 from pilotstudy.report.table import build_table
 from pilotstudy.study.spec import Claim

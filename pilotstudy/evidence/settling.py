@@ -1,0 +1,140 @@
+"""What would settle what a run leaves open: the command, and what it costs in minutes."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, sqrt
+from pathlib import Path
+
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.metrics import intervals
+from pilotstudy.metrics.intervals import Estimate
+from pilotstudy.study.budget import confirm_seeds, with_budget
+from pilotstudy.study.spec import Study
+
+FIRST = 5  # seeds, where there is one
+MOST = 100  # seeds that anybody would train
+# Of an earlier command: with a value, or without. They say how many seeds, how long, or in what form.
+VALUED = ("--seeds", "--max-seeds", "--time-budget", "--max-cost", "--price", "--set")
+FLAGS = ("--until-decided", "--json", "--quiet", "-q", "--wide")
+
+
+@dataclass(frozen=True)
+class Settling:
+    """`says`: all of it in a sentence. `minutes`: about, by what the run's own trials took; None: not known."""
+
+    says: str
+    command: str = ""
+    minutes: float | None = None
+
+
+def more_seeds(evidence: RunEvidence, difference: Estimate, what: str, *, tuned: bool) -> Settling | None:
+    """The seeds that would show a difference as large as this one. `what`: what is told from what."""
+    if difference.is_barred:
+        return None
+    needed = intervals.seeds_needed(difference)
+    if needed is None or needed.low > MOST:
+        return Settling(f"More seeds would hardly tell {what}: they are as good as the same here.")
+    high = needed.high or 4 * needed.low
+    number = min(MOST, max(needed.low, round(sqrt(needed.low * high))))
+    if evidence.study.imported:
+        return Settling(f"To tell {what}, import predictions of about {needed}.")
+    command, minutes = with_seeds(evidence, number, tuned=tuned)
+    return Settling(
+        f"To tell {what} would take about {needed}: `{command}`{minutes_in_words(minutes)}.", command, minutes
+    )
+
+
+def first_seeds(evidence: RunEvidence) -> Settling:
+    """Where there is one seed."""
+    if evidence.study.imported:
+        return Settling(f"Import predictions of {FIRST} seeds of every row.")
+    command, minutes = with_seeds(evidence, FIRST, tuned=bool(evidence.budget.search_total))
+    return Settling(f"Run with --seeds {FIRST}: `{command}`{minutes_in_words(minutes)}.", command, minutes)
+
+
+def completing(evidence: RunEvidence) -> Settling | None:
+    """Of a run that is not done."""
+    if evidence.study.imported or evidence.run.at_work():
+        return None
+    command = shlex.join(["pilotstudy", "resume", evidence.run.name, *runs_dir(evidence)])
+    return Settling(f"The run is not done: `{command}` goes on.", command)
+
+
+def with_seeds(evidence: RunEvidence, number: int, *, tuned: bool) -> tuple[str, float | None]:
+    """The command that gives every arm so many seeds (`tuned`: the confirmation, too), and its minutes."""
+    study = evidence.study
+    more = with_budget(study, seeds=max(number, len(study.seeds)))
+    options = ["--seeds", str(len(more.seeds))]
+    if tuned and more.search and more.search.confirm_seeds < number:
+        more = more.model_copy(update={"search": more.search.model_copy(update={"confirm_seeds": number})})
+        options += ["--set", f"search.confirm_seeds={number}"]
+    return shlex.join([*earlier_command(evidence), *options]), minutes_of(evidence, more)
+
+
+def earlier_command(evidence: RunEvidence) -> list[str]:
+    """What started the run, without what says how many seeds; where that is not known, what would have."""
+    for start in reversed(evidence.run.frozen().history):
+        program, *words = start.command or ("",)
+        is_ours = Path(program).name == "pilotstudy" or Path(program).parts[-2:] == ("pilotstudy", "__main__.py")
+        if is_ours and "run" in words:
+            return ["pilotstudy", *without_seeds(words)]
+    name = evidence.run.name
+    named = [] if name == evidence.study.name else ["--name", name]
+    return ["pilotstudy", "run", evidence.study.name, *named, *runs_dir(evidence)]
+
+
+def without_seeds(words: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in VALUED:
+            value = value if equals else next(rest, "")
+            if option == "--set" and not value.startswith(("seeds", "search.confirm_seeds")):
+                kept += [option, value]
+        elif word not in FLAGS:
+            kept.append(word)
+    return kept
+
+
+def runs_dir(evidence: RunEvidence) -> list[str]:
+    folder = evidence.run.files.folder.parent
+    return [] if folder == Path("runs") else ["--runs-dir", str(folder)]
+
+
+def minutes_of(evidence: RunEvidence, more: Study) -> float | None:
+    """What the trials that are lacking would take, by the mean of the arm's others, as many at once as before.
+
+    None where it is not known how many that were: on clusters and GPUs.
+    """
+    study, at_once = evidence.study, trials_at_once(evidence)
+    lacking = {"arms": len(set(more.seeds) - set(study.seeds))}
+    lacking["confirm"] = len(set(confirm_seeds(more)) - set(confirm_seeds(study)))
+    seconds = 0.0
+    for phase, number in lacking.items():
+        for arm in study.arms if phase == "arms" else evidence.budget.search_trials:
+            own = [row for row in evidence.trial_rows if (row.phase, row.arm) == (phase, arm)]
+            known = [row.training_seconds for row in own if row.training_seconds is not None]
+            seconds += number * sum(known) / len(known) if known else 0.0
+    return seconds / at_once / 60 if at_once else None
+
+
+def trials_at_once(evidence: RunEvidence) -> int | None:
+    resources, frozen = evidence.study.resources, evidence.run.frozen()
+    if "--inline" in frozen.history[-1].command:
+        return 1
+    if resources.concurrency:
+        return resources.concurrency
+    cores = frozen.provenance.machine.get("cores")
+    if frozen.location.address or resources.gpus_per_trial or not isinstance(cores, int):
+        return None
+    return max(1, cores // resources.cpus_per_trial)
+
+
+def minutes_in_words(minutes: float | None) -> str:
+    if minutes is None:
+        return ""
+    if minutes < 90:
+        return f", about {max(1, ceil(minutes))} min of training"
+    return f", about {minutes / 60:.1f} h of training"
