@@ -177,6 +177,12 @@ class Run(Results):
         )
         return ShownTable(table)
 
+    def answer(self) -> str:
+        """Which row to take, at what gain and price, how sure that is, and what would settle the rest."""
+        from pilotstudy.evidence.recommendation import answer
+
+        return answer(self._evidence).text
+
     def claims(self, *more: str) -> Shown:
         """Which claims of the study hold; `more`: others, such as "nll: dropout < vanilla", as afterthoughts."""
         from pilotstudy.evidence.claims import judge_all

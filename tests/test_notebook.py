@@ -55,6 +55,7 @@ def test_a_study_runs_and_shows_what_the_commands_show(ran, folder, capsys, monk
     assert [row["arm"] for row in ran.results] == ["vanilla", "vanilla", *["dropout"] * 4]
     assert ran.compare("dropout", ["nll"])[0]["against"] == "dropout"
     assert len(ran.claims("nll: dropout < vanilla")) == 2
+    assert ran.answer().endswith(".")
     assert {row["row"] for row in ran.ensembles()} == {"ensemble", "vanilla@seeds", "dropout@seeds"}
     page = ran.dashboard()
     assert Path(page).read_text().startswith("<!doctype html>")

@@ -15,10 +15,13 @@ ORDER = 41
 
 
 class GaussianDropoutSettings(Settings):
-    """`kl_weight`: 1 is the bound itself. `per`: what has a variance α of its own. `first_alpha`: before training."""
+    """`kl_weight`: 1 is the bound itself. `per`: what has a variance α of its own. `first_alpha`: before training.
 
-    kl_weight: float = Field(1.0, ge=0)
-    per: Literal["layer", "unit"] = "layer"
+    Defaults: the best by validation NLL on 10,000 images of CIFAR-10 (`mlp-512`), of which the bound itself under-fits.
+    """
+
+    kl_weight: float = Field(0.01, ge=0)
+    per: Literal["layer", "unit"] = "unit"
     first_alpha: float = Field(0.1, gt=0, le=1)
 
 

@@ -17,10 +17,11 @@ ORDER = 42
 class MfviSettings(Settings):
     """`kl_weight`: 1 is the bound itself, less a cold posterior. `prior_deviation`: of each weight.
 
-    `first_rho`: before training; a weight's deviation is softplus(ρ).
+    `first_rho`: before training; a weight's deviation is softplus(ρ). Defaults: the mildest tempering among the best by
+    validation NLL on 10,000 images of CIFAR-10 (`mlp-512`).
     """
 
-    kl_weight: float = Field(1.0, ge=0)
+    kl_weight: float = Field(0.1, ge=0)
     prior_deviation: float = Field(0.1, gt=0)
     first_rho: float = -5.0
 

@@ -15,15 +15,16 @@ ORDER = 43
 
 
 class SgldSettings(Settings):
-    """`temperature`: 1 is the posterior, 0 plain descent. `prior_deviation`: of each parameter.
+    """`temperature`: 1 is the posterior, less a cold one, 0 plain descent. `prior_deviation`: of each parameter.
 
     `preconditioner`: rmsprop is pSGLD; without one, rates must be those of plain SGD. `start`: the share of the
     training from which on weights are kept, `snapshots` at most, each as large as the network, in checkpoints too.
+    Temperature and prior: the best of seven by validation NLL on 10,000 images of CIFAR-10 (`mlp-512`).
     """
 
     preconditioner: Literal["none", "rmsprop"] = "rmsprop"
-    temperature: float = Field(1.0, ge=0)
-    prior_deviation: float = Field(0.1, gt=0)
+    temperature: float = Field(0.01, ge=0)
+    prior_deviation: float = Field(1.0, gt=0)
     start: float = Field(0.7, ge=0, lt=1)
     snapshots: int = Field(20, ge=1)
 

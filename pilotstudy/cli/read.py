@@ -1,7 +1,9 @@
 """Commands that read a run: its results, tables, claims, comparisons."""
 
 import json
+import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,10 +19,16 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+def wrapped(text: str) -> str:
+    """For the width of the terminal, or of COLUMNS; 80 where there is neither."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+
+
 def print_results(run: "Run", form: str) -> None:
     from dataclasses import asdict
 
     from pilotstudy.evidence.looking import outcome
+    from pilotstudy.evidence.recommendation import answer
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.evidence.summary import optimism, summary
     from pilotstudy.report import plain
@@ -31,7 +39,8 @@ def print_results(run: "Run", form: str) -> None:
     came = outcome(evidence) if form in ("json", "table") else None
     if form == "json":
         until_decided = {"until_decided": came.record()} if came else {}
-        print(json.dumps({"results": records, "optimism": [asdict(gap) for gap in gaps]} | until_decided))
+        said = {"answer": answer(evidence).record(), "results": records, "optimism": [asdict(gap) for gap in gaps]}
+        print(json.dumps(said | until_decided))
     elif form == "csv":
         print(plain.csv_text(records), end="")
     elif form == "parquet":
@@ -43,6 +52,7 @@ def print_results(run: "Run", form: str) -> None:
         print(plain.results_text(rows, gaps))
         if came:
             print("", *came.words, sep="\n")
+        print("", wrapped(answer(evidence).text), sep="\n")
 
 
 @app.command()
@@ -143,6 +153,7 @@ def claims(
     """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
     from pilotstudy.console import message
     from pilotstudy.evidence.claims import judge_all
+    from pilotstudy.evidence.recommendation import answer
     from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.report.plain import claims_text
@@ -155,8 +166,11 @@ def claims(
         Statement.parse(text, evidence.known, evidence.kinds)  # tells what is wrong with it
     extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
     judged = judge_all(evidence, extra)
-    text = claims_text(judged, reservations(evidence.run))
-    print(json.dumps([claim.record() for claim in judged]) if as_json else text)
+    recommended = answer(evidence)
+    if as_json:
+        print(json.dumps({"answer": recommended.record(), "claims": [claim.record() for claim in judged]}))
+    else:
+        print(wrapped(recommended.text), claims_text(judged, reservations(evidence.run)), sep="\n\n")
     if not judged:
         message("--claim 'nll: pilot-a-aug < vanilla' tries one")
 

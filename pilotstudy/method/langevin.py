@@ -77,8 +77,8 @@ class Langevin(Regulariser):
         *,
         train_size: int,
         preconditioner: Preconditioner = "rmsprop",
-        temperature: float = 1.0,
-        prior_deviation: float = 0.1,
+        temperature: float = 0.01,
+        prior_deviation: float = 1.0,
         start: float = 0.7,
         snapshots: int = 20,
     ):

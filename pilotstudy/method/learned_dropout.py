@@ -126,8 +126,8 @@ class GaussianDropout(LearnedDropout):
         example: Tensor,
         *,
         train_size: int,
-        kl_weight: float = 1.0,
-        per: Per = "layer",
+        kl_weight: float = 0.01,
+        per: Per = "unit",
         first_alpha: float = 0.1,
     ):
         super().__init__(network, example, train_size=train_size)

@@ -29,7 +29,7 @@ class MeanField(Regulariser):
         example: Tensor,
         *,
         train_size: int,
-        kl_weight: float = 1.0,
+        kl_weight: float = 0.1,
         prior_deviation: float = 0.1,
         first_rho: float = -5.0,
     ):

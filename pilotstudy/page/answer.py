@@ -7,6 +7,7 @@ from typing import TypedDict
 from pilotstudy.evidence.claims import Judged, judge_all
 from pilotstudy.evidence.figures import Figures
 from pilotstudy.evidence.labels import row_label
+from pilotstudy.evidence.recommendation import answer
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS
@@ -43,11 +44,21 @@ def answer_section(evidence: RunEvidence) -> AnswerSection:
     cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
     claims = judge_all(evidence)
     return {
-        "sentences": [*(card.says for card in cards), *method_sentence(figures), *claims_sentence(claims)],
+        "sentences": [
+            answer(evidence).text,
+            *(card.says for card in cards),
+            *method_sentence(figures),
+            *claims_sentence(claims),
+        ],
         "cards": [asdict(card) for card in cards],
         "claims": [claim.record() for claim in claims],
         "notes": reservations(evidence.run),
     }
+
+
+def tied(others: Sequence[str]) -> str:
+    """Of a best mean that is not really the best: how many rows may be as good."""
+    return f"the best mean; {len(others)} more may be as good" if others else "the best mean, of one seed"
 
 
 def best_card(figures: Figures, metric: str) -> Card:
@@ -76,7 +87,7 @@ def best_card(figures: Figures, metric: str) -> Card:
         low=figure.low,
         high=figure.high,
         real=best.is_real,
-        verdict="really the best" if best.is_real else "the only row" if len(rows) == 1 else "may not be the best",
+        verdict="really the best" if best.is_real else "the only row" if len(rows) == 1 else tied(others),
         says=f"{label} has the best {words}, {figure.value:.3f}, {real}.",
     )
 
@@ -115,4 +126,4 @@ def claims_sentence(claims: Sequence[Judged]) -> list[str]:
         for verdict in ("holds", "fails", "undecided", "not tested")
     }
     parts = [f"{n} {verdict if n == 1 else plural.get(verdict, verdict)}" for verdict, n in counts.items() if n]
-    return [f"Of {len(claims)} claims, {', '.join(parts)}."]
+    return [f"Of {len(claims)} {'claim' if len(claims) == 1 else 'claims'}, {', '.join(parts)}."]

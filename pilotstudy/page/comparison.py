@@ -9,6 +9,7 @@ from pathlib import PurePath
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.figures import diverged_in_words
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.pairs import pairs
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
@@ -16,7 +17,6 @@ from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.page.results import shown_metrics
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.formats import line_record
-from pilotstudy.report.labels import row_label
 from pilotstudy.report.table import Line, build_table, table_order
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.status import overview

@@ -14,7 +14,7 @@ def test_the_commands(run, pilotstudy):
     code, out, _ = pilotstudy("claims", "made", *where)
     assert code == 0
     assert "HOLDS: Pilot a-aug has a lower NLL than vanilla" in out
-    assert json.loads(pilotstudy("claims", "made", "--json", *where)[1])[0]["verdict"] == "holds"
+    assert json.loads(pilotstudy("claims", "made", "--json", *where)[1])["claims"][0]["verdict"] == "holds"
     assert "pilot-a-aug@mc" in pilotstudy("compare", "made", "--metric", "nll", *where)[1]
     assert "ensemble" in pilotstudy("ensembles", "made", *where)[1]
     assert pilotstudy("table", "made", "--format", "latex", "--like", "paper", *where)[1].startswith("\\begin{table}")

@@ -48,6 +48,8 @@ def figures(pilotstudy, name, folder):
         code, out, err = pilotstudy(words[0], name, *words[1:], "--json", "--runs-dir", folder)
         assert code == 0, err
         said = json.loads(out)
+        if "answer" in said:  # what to do next differs, and what training costs
+            said["answer"] = {name: said["answer"][name] for name in ("row", "gain", "low", "high", "p")}
         if "notes" in said:  # of the training images of a run from elsewhere nothing is known
             said["notes"] = [note for note in said["notes"] if "training images" not in note]
         found.append(said)
@@ -113,7 +115,7 @@ def test_without_validation_nothing_is_scaled_and_nothing_made_up(original, pilo
     assert "Run 'mine' has no validation predictions, which nll_refinement would be fitted on." in table["notes"]
     told = "nll_refinement: dropout < vanilla", "nll[platt]: dropout < vanilla", "nll: dropout < vanilla"
     more = [word for text in told for word in ("--claim", text)]
-    asked = json.loads(pilotstudy("claims", *where, *more, "--json")[1])[-3:]
+    asked = json.loads(pilotstudy("claims", *where, *more, "--json")[1])["claims"][-3:]
     assert [claim["verdict"] == "not tested" for claim in asked] == [True, True, False]
     assert ["no validation predictions" in claim["reason"] for claim in asked] == [True, True, False]
     results = list(csv.DictReader(io.StringIO(pilotstudy("results", *where, "--format", "csv")[1])))
@@ -123,7 +125,7 @@ def test_without_validation_nothing_is_scaled_and_nothing_made_up(original, pilo
     refused(pilotstudy("table", *where, "--at", "best"), 2, "best epoch", "imported")
     refused(pilotstudy("resume", *where, "--inline"), 2, "imported", "nothing to train")
     refused(pilotstudy("run", "quickstart", "--name", *where, "--inline"), 2, "imported", "--name")
-    claims = json.loads(pilotstudy("claims", *where, "--json")[1])
+    claims = json.loads(pilotstudy("claims", *where, "--json")[1])["claims"]
     assert [claim["stated"] for claim in claims] == ["after", "after"]
     assert claims[0]["budget"] == "2 seeds, imported predictions"
     assert {row["recalibration"] for row in json.loads(pilotstudy("ensembles", *where, "--json")[1])} == {"none"}
@@ -181,7 +183,9 @@ def test_more_is_added_and_nothing_replaced(pilotstudy, tmp_path):
     ]
     comparisons = json.loads(pilotstudy("compare", "own", "--metric", "accuracy", "--json", *where)[1])
     assert [(row["row"], row["against"]) for row in comparisons] == [("our-best", "plain")]
-    claimed = json.loads(pilotstudy("claims", "own", "--claim", "accuracy: our-best > plain", "--json", *where)[1])
+    claimed = json.loads(pilotstudy("claims", "own", "--claim", "accuracy: our-best > plain", "--json", *where)[1])[
+        "claims"
+    ]
     assert claimed[0]["difference"] > 0
     state = json.loads(pilotstudy("list", "--json", *where)[1])[0]
     assert (state["state"], state["done"], state["trials"]) == ("done", 3, 3)

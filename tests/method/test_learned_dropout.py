@@ -91,7 +91,7 @@ def test_gaussian_noise_has_its_variance_and_a_channel_one_draw():
 
 @pytest.mark.parametrize(("kind", "most"), [(GaussianDropout, 0.0), (VariationalDropout, 8.0)])
 def test_alpha_is_bounded_and_comes_back(kind, most):
-    dropout = kind(net(), torch.zeros(1, 1, 3, 3), train_size=1, kl_weight=0.0)
+    dropout = kind(net(), torch.zeros(1, 1, 3, 3), train_size=1, kl_weight=0.0, per="layer")
     with torch.no_grad():
         dropout.amounts[0].fill_(50.0)
     assert dropout.log_alpha(0).item() == most
@@ -153,7 +153,9 @@ def test_without_data_the_rates_go_to_a_half():
 @pytest.mark.parametrize("kind", [ConcreteDropout, GaussianDropout, VariationalDropout])
 def test_gradients_of_the_amounts_are_finite_differences(kind, double):
     torch.manual_seed(0)
-    dropout = kind(net(), torch.zeros(1, 1, 3, 3), train_size=50)
+    dropout = kind(
+        net(), torch.zeros(1, 1, 3, 3), train_size=50, **({} if kind is ConcreteDropout else {"per": "layer"})
+    )
     x, y = torch.randn(30, 1, 3, 3), torch.arange(30) % 4
 
     def loss() -> torch.Tensor:

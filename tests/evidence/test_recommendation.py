@@ -1,0 +1,54 @@
+"""What a run says is to be done, on made-up runs of each kind."""
+
+import pytest
+
+from pilotstudy.evidence.recommendation import answer
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.study import reading
+from tests.support import made_run
+from tests.support.made_run import Maker, content
+
+
+def said(folder, most=10**6, skill=None, **changes):
+    study = reading.validate_study(content(**changes), "made")
+    return answer(RunEvidence(Maker(folder / "made", study, points=300, skill=skill).make(most)))
+
+
+def test_a_row_that_is_really_better_is_recommended_with_its_price(tmp_path):
+    found = said(tmp_path)
+    assert found.row is not None
+    assert found.row.startswith("pilot-a-aug")
+    assert found.text.startswith("Take Pilot")
+    assert found.gain < 0
+    assert found.high < 0  # a lower NLL, and the interval leaves out 0
+    assert found.p < 0.05
+    for part in "its price is an accuracy of", "training time", "at test":
+        assert part in found.text
+
+
+def test_where_nothing_is_better_the_simplest_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_run, "SHARPNESS", dict.fromkeys(made_run.SHARPNESS, 1.0))
+    found = said(tmp_path, skill={}, search=None)
+    assert found.row == "vanilla"
+    assert found.text.startswith("Keep Vanilla: nothing beats")
+    assert "`pilotstudy run made --runs-dir" in found.settling.says
+
+
+def test_one_seed_recommends_nothing(tmp_path):
+    found = said(tmp_path, seeds=[0], search=None)
+    assert found.row is None
+    assert "One seed cannot tell" in found.text
+    assert "--seeds 5" in found.text
+
+
+def test_a_run_that_goes_on_says_so(tmp_path):
+    assert said(tmp_path, most=7).text.startswith("With 7 of ")
+
+
+def test_nothing_yet(tmp_path):
+    assert said(tmp_path, most=0).text.startswith("No trial has finished yet")
+
+
+@pytest.mark.parametrize("arms", [{"pilot-a-aug": {}, "dropout": {}}])
+def test_without_a_reference(tmp_path, arms):
+    assert said(tmp_path, arms=arms, search=None, claims=[]).text
