@@ -44,6 +44,7 @@ const look = (() => {
     const number = Math.max(0, arms.indexOf(arm));
     return { ...style(number), dash: dash(number + (mode === "mc") + 2 * (phase === "confirm")) };
   }
+  const ofArm = (arm) => ofRow({ arm, mode: "point", phase: "arms" });
   /** A layout in the page's look; every axis in it as well. */
   function layout(more = {}) {
     const line = css("--line");
@@ -82,5 +83,5 @@ const look = (() => {
   /** What Plotly draws many points with. */
   const scatter = () => (trials.many() ? "scattergl" : "scatter");
 
-  return { CONFIG, css, dash, layout, narrow, ofRow, panel, scatter, sensibleRange, style, theme };
+  return { CONFIG, css, dash, layout, narrow, ofArm, ofRow, panel, scatter, sensibleRange, style, theme };
 })();

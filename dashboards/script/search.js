@@ -12,9 +12,9 @@ const searchSection = (() => {
   function history(parent) {
     const number = trials.value("number");
     const nll = trials.value("nll");
-    const ofArm = (arm, k) => {
+    const ofArm = (arm) => {
       const places = trials.searched(arm);
-      const style = look.style(k);
+      const style = look.ofArm(arm);
       let best = Infinity;
       const bestSoFar = places.map((i) => {
         best = Math.min(best, nll(i));
@@ -81,8 +81,8 @@ const searchSection = (() => {
     const best = front();
     const onFront = new Set(best);
     const grey = look.theme() === "dark" ? "#6d727d" : "#b3b3ae";
-    const traces = armNames().flatMap((arm, k) => {
-      const style = look.style(k);
+    const traces = armNames().flatMap((arm) => {
+      const style = look.ofArm(arm);
       const places = trials.searched(arm);
       const good = places.filter(aboveFloor);
       const bad = places.filter((i) => !aboveFloor(i));

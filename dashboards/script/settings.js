@@ -179,7 +179,7 @@ const searchedSettings = (() => {
     const names = parameters();
     const wide = Math.min(4, names.length);
     const high = Math.ceil(names.length / wide);
-    const style = look.style(Object.keys(search().arms).indexOf(state.arm));
+    const style = look.ofArm(state.arm);
     const figureOf = trials.value(state.slice);
     const axes = {};
     const traces = names.flatMap(({ name, log, choice: isChoice }, k) => {

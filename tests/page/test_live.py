@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import socket
+import struct
 
 import pytest
 
@@ -51,3 +53,14 @@ def test_the_live_page_moves_while_a_real_study_runs(tmp_path, serve, visit, mon
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_browser_that_leaves_early_is_no_error(run, serve, capfd):
+    """It asks, and is gone with a reset before the page is written."""
+    serving = serve(run)
+    for _ in range(3):
+        with socket.create_connection(serving.server_address) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert request(serving, "GET", "/").status == 200
+    assert "Traceback" not in capfd.readouterr().err
