@@ -22,7 +22,8 @@ const look = (() => {
   const CONFIG = {
     displaylogo: false,
     responsive: true,
-    modeBarButtonsToRemove: ["toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+    // Nothing is uploaded from a page that promises to use no network.
+    modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
 
   const theme = () => document.documentElement.dataset.theme;

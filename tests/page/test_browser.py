@@ -33,6 +33,8 @@ def test_it_opens_from_disk_and_draws_everything(saved, visit):
     )
     assert tab.eval_on_selector_all(".gl-canvas, .gl-container canvas", "all => all.length") <= 8 * 3
     assert "pilotstudy" in tab.inner_text("#command")
+    buttons = set(tab.eval_on_selector_all(".modebar-btn", "all => all.map(e => e.dataset.title)"))
+    assert buttons <= {"Zoom", "Pan", "Box Select", "Lasso Select", "Reset axes"}  # none that uploads
 
 
 def test_a_selection_carries_over(saved, visit):
