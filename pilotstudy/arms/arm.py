@@ -115,6 +115,7 @@ class Arm(Declared):
     network: Mapping[str, bool] = field(default_factory=dict)  # options of the network itself
     family: str = ""  # the heading of its settings in lists, which arms of one kind share; by default the name
     nests: bool = False  # whether it can act inside another arm: it changes nothing but the forward pass
+    wraps: bool = False  # whether it acts on the loss of another arm, before which it stands in a composition
     source: str = ""  # the module that declares it
 
     def __post_init__(self) -> None:

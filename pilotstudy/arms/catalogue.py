@@ -41,6 +41,7 @@ def arm(
     group: str = "",
     family: str = "",
     nests: bool | None = None,
+    wraps: bool = False,
 ) -> Callable[[T], T]:
     """Declares an arm: put it before a subclass of `Regulariser`, or a function that builds one.
 
@@ -48,7 +49,8 @@ def arm(
       own `build(settings, network, inputs)`. A function takes these three.
     - `space`: what a search may choose for a setting, such as `{"rate": Range(0.1, 0.7)}`. `modes`: add "mc" where
       predictions can be sampled. `network`: options that it sets on the network. `role`, `group`: see `Declared`.
-    - `nests`: whether it can act inside another arm; of a class, found out by itself.
+    - `nests`: whether it can act inside another arm; of a class, found out by itself. `wraps`: whether it acts on the
+      loss of another arm.
     """
 
     def register(made: T) -> T:
@@ -81,6 +83,7 @@ def arm(
             group=group,
             family=family,
             nests=_acts_in_forward_only(made) if nests is None and isinstance(made, type) else bool(nests),
+            wraps=wraps,
             source=source,
         )
         return made

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 def composed(parts: Sequence[Arm]) -> Arm:
-    """All of `parts` at once. The first has its own loss, if any has; the others act within its forward pass."""
-    first, *inner = parts
+    """All of `parts` at once. The first has its own loss, if any has; the others act within its forward pass.
+
+    Before the first may stand what acts on its loss.
+    """
+    first, *inner = parts[1:] if parts[0].wraps else parts
     name = "+".join(part.name for part in parts)
     _check(name, parts)
     modes = first.modes if len(first.modes) > 1 else next((p.modes for p in inner if len(p.modes) > 1), first.modes)
@@ -30,7 +33,7 @@ def composed(parts: Sequence[Arm]) -> Arm:
             inputs = replace(inputs, layers=[f"network.{layer}" for layer in inputs.layers])
         return built  # type: ignore[return-value]
 
-    label = " + ".join([first.label, *(f"{part.label[0].lower()}{part.label[1:]}" for part in inner)])
+    label = " + ".join([parts[0].label, *(f"{part.label[0].lower()}{part.label[1:]}" for part in parts[1:])])
     return replace(
         first,
         name=name,
@@ -55,11 +58,12 @@ def _settings(parts: Sequence[Arm]) -> type[Settings]:
 
 def _check(name: str, parts: Sequence[Arm]) -> None:
     what = f"method = [{', '.join(repr(part.name) for part in parts)}]"
+    first = parts[1] if parts[0].wraps else parts[0]
     seen: dict[str, str] = {}
     for part in parts:
         if part.role == "reference":
             raise InputError(f"{what}: {part.name} does nothing to a network, so it has no part in this")
-        if part is not parts[0] and not part.nests:
+        if part is not first and not part.nests and not (part.wraps and part is parts[0]):
             raise InputError(
                 f"{what}: {part.name} has a loss or weights of its own, so it must come first, and only one can"
             )

@@ -1,4 +1,4 @@
-"""Noisy addition with as much noise in each layer as Pilot's imputations have: a control."""
+"""Noisy addition with as much noise in each unit as Pilot's imputations have: a control."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ ORDER = 9
 
 @arm(
     "add-matched",
-    "noise added where Pilot imputes one whole layer of a sample, of the variance of Pilot's residuals there",
+    "noise added where Pilot imputes one whole layer of a sample, of the variance of Pilot's residuals in each unit",
     settings=PilotSettings,
     space=SPACE,
     modes=("point", "mc"),

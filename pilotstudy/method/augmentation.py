@@ -50,12 +50,13 @@ class DataAugmentation(Regulariser):
 
     @contextmanager
     def changed_inputs(self, x: Tensor) -> Iterator[Tensor]:
-        with super().changed_inputs(self.augment(x) if self.training else x) as changed:
+        before = self.done
+        with super().changed_inputs(self.augment(x) if self.training and not before else x) as changed:
             self.done = True
             try:
                 yield changed
             finally:
-                self.done = False
+                self.done = before
 
     def training_logits(self, x: Tensor) -> Tensor:
         return super().training_logits(x if self.done else self.augment(x))

@@ -1,5 +1,6 @@
 """Mean-field variational inference."""
 
+import math
 from typing import Self
 
 import torch
@@ -10,6 +11,7 @@ from pilotstudy.method.checks import check_number
 from pilotstudy.method.regulariser import Inputs, Loss, ParameterGroup, Regulariser, Settings
 from pilotstudy.method.weights import WeightLayer, WeightLayers
 
+LINEAR_BELOW = -20.0  # of ρ: log softplus(ρ) differs from ρ by less than 1e-8 there
 SMALLEST_VARIANCE = 1e-16  # of an activation: the root has a gradient there
 
 
@@ -63,7 +65,8 @@ class MeanField(Regulariser):
         total = torch.zeros((), device=self.rho[0].device)
         for module, rho in zip(self.layers.of(self.network), self.rho, strict=True):
             ratio = F.softplus(rho) / self.prior_deviation
-            each = 0.5 * (ratio.square() + (module.weight / self.prior_deviation).square() - 1) - ratio.log()
+            log_ratio = log_softplus(rho) - math.log(self.prior_deviation)
+            each = 0.5 * (ratio.square() + (module.weight / self.prior_deviation).square() - 1) - log_ratio
             total = total + each.sum()
         return total
 
@@ -71,6 +74,11 @@ class MeanField(Regulariser):
         loss, kl = super().loss(x, y), self.kl()
         terms = {**loss.terms, "kl": (kl.detach(), 1)}
         return Loss(loss.total + self.kl_weight / self.train_size * kl, loss.cross_entropy, terms)
+
+
+def log_softplus(rho: Tensor) -> Tensor:
+    """log softplus(ρ); far below 0 it is ρ itself, where softplus would be 0 and its logarithm −∞."""
+    return torch.where(rho < LINEAR_BELOW, rho, F.softplus(rho.clamp_min(LINEAR_BELOW)).log())
 
 
 def applied(module: WeightLayer, h: Tensor, weight: Tensor) -> Tensor:

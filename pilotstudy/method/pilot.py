@@ -44,6 +44,8 @@ class Pilot(Masked):
     `pilot.clip_gradients()`, `optimiser.step()`; predict with `pilot.predict(x)`, or `pilot.predict(x, samples=10)`.
     """
 
+    gives_logits = True
+
     def __init__(
         self,
         network: nn.Module,
@@ -182,15 +184,17 @@ class Pilot(Masked):
     def _loss(self, x: Tensor, y: Tensor) -> Loss:
         mask = self.draw_mask(x)
         if not mask.parts:  # log p(a_b) of nothing is 0 exactly: a sample with no mask adds nothing to the bound
-            cross_entropy = self.cross_entropy(super().training_logits(x), y)
-            return Loss(cross_entropy, cross_entropy)
+            logits = super().training_logits(x)
+            cross_entropy = self.cross_entropy(logits, y)
+            return Loss(cross_entropy, cross_entropy, logits=logits)
         a = self.record_masked(x, mask)
         if self.normaliser is not None:
             self.normaliser.update(a, mask.weights)
             a = self.normaliser(a)
         bound = self.dgm.bound(a, mask, self._scales())
         values = self.inserted(a, mask, bound.imputations)
-        cross_entropy = self.cross_entropy(self.with_insertions(x, mask, values), mask.reorder(y))
+        logits = self.with_insertions(x, mask, values)
+        cross_entropy = self.cross_entropy(logits, mask.reorder(y))
         count = mask.count()
         terms = {
             "reconstruction": (bound.reconstruction.detach(), count),
@@ -198,7 +202,8 @@ class Pilot(Masked):
             "hyperprior": (bound.hyperprior.detach(), count),
         }
         errors = {f"imputation_error_{self.seen[layer]}": error for layer, error in bound.squared_errors.items()}
-        return Loss(cross_entropy - bound.total / count, cross_entropy, terms | errors)
+        total = cross_entropy - bound.total / count
+        return Loss(total, cross_entropy, terms | errors, mask.restore(logits))
 
     def clip_gradients(self) -> Tensor | None:
         super().clip_gradients()

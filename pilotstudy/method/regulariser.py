@@ -48,12 +48,14 @@ class Inputs(Protocol):
 class Loss:
     """One training step's losses. `total` is what to call `backward` on.
 
-    `terms` are what an epoch reports beside them: name → (sum, what it is a sum over).
+    `terms` are what an epoch reports beside them: name → (sum, what it is a sum over). `logits` are those of the pass,
+    samples in the order given, where there is one pass (see `Regulariser.gives_logits`).
     """
 
     total: Tensor
     cross_entropy: Tensor
     terms: dict[str, tuple[Tensor, float | Tensor]] = field(default_factory=dict)
+    logits: Tensor | None = None
 
 
 class Regulariser(nn.Module):
@@ -91,6 +93,11 @@ class Regulariser(nn.Module):
     def innermost(self) -> nn.Module:
         """The network itself, within all regularisers."""
         return self.network if self.inner is None else self.inner.innermost
+
+    @property
+    def gives_logits(self) -> bool:
+        """Whether its loss is the cross-entropy of one pass, whose logits come with it, and what does not see y."""
+        return type(self).loss is Regulariser.loss
 
     @property
     def progress(self) -> float:
@@ -152,8 +159,9 @@ class Regulariser(nn.Module):
         return F.cross_entropy(logits, y) if self.inner is None else self.inner.cross_entropy(logits, y)
 
     def loss(self, x: Tensor, y: Tensor) -> Loss:
-        cross_entropy = self.cross_entropy(self.training_logits(x), y)
-        return Loss(cross_entropy, cross_entropy)
+        logits = self.training_logits(x)
+        cross_entropy = self.cross_entropy(logits, y)
+        return Loss(cross_entropy, cross_entropy, logits=logits)
 
     def clip_gradients(self) -> Tensor | None:
         """Between `backward` and the optimiser's step; the norm before clipping, where an arm clips."""

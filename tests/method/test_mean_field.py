@@ -1,5 +1,7 @@
 """Mean-field variational inference, held to torch's own KL and to drawn weights."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -78,6 +80,17 @@ def test_units_that_are_zero_have_finite_gradients():
     mean_field = made(convolutions())
     mean_field.loss(torch.zeros(4, *SHAPE), torch.arange(4) % 3).total.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in mean_field.parameters())
+
+
+@pytest.mark.parametrize("first_rho", [-19.9, -20.1, -104.0, -1e4])
+def test_the_kl_of_next_to_no_deviation_is_finite(first_rho, double):
+    """It pulls ρ up at the same rate wherever it is: log(σₚ/σ) grows as −ρ."""
+    mean_field = made(nn.Sequential(nn.Flatten(), nn.Linear(72, 3)), first_rho=first_rho, prior_deviation=0.5)
+    kl = mean_field.kl()
+    weight = mean_field.network[1].weight
+    torch.testing.assert_close(kl, (math.log(0.5) - first_rho - 0.5 + weight.square() / (2 * 0.25)).sum())
+    kl.backward()
+    torch.testing.assert_close(mean_field.rho[0].grad, torch.full_like(weight, -1.0))
 
 
 def test_biases_and_norms_have_no_distribution():

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from pilotstudy.method.augmentation import DataAugmentation
 from pilotstudy.method.dropout import Dropout
-from pilotstudy.method.mixup import ManifoldMixup, Mix, Mixup, RegMixup, mixable_layers
+from pilotstudy.method.mixup import ManifoldMixup, Mix, Mixup, RegMixup, draw_share, mixable_layers
 from pilotstudy.networks.mlp import mlp
 from pilotstudy.networks.resnet import resnet
 
@@ -90,6 +90,19 @@ def test_shares_follow_their_beta_and_partners_are_a_permutation(alpha, double):
     assert all(sorted(mix.partners.tolist()) == list(range(6)) for mix in mixes)
     firsts = collections.Counter(mix.partners[0].item() for mix in mixes)
     assert stats.chisquare([firsts[i] for i in range(6)]).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("alpha", [5e-324, 1e-30, 1e-6, 1e-3])
+def test_with_a_tiny_alpha_a_sample_is_itself_or_its_partner(alpha):
+    torch.manual_seed(0)
+    shares = torch.stack([draw_share(alpha, torch.device("cpu")) for _ in range(500)])
+    assert ((shares < 1e-3) | (shares > 0.999)).float().mean() > 0.97
+    assert stats.binomtest(int((shares > 0.5).sum()), 500).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("alpha", [1e9, 1e300])
+def test_with_a_huge_alpha_it_is_half_of_each(alpha):
+    torch.testing.assert_close(draw_share(alpha, torch.device("cpu")), torch.tensor(0.5), rtol=1e-3, atol=0)
 
 
 def test_with_itself_a_sample_is_itself(net, monkeypatch):
