@@ -1,6 +1,7 @@
 """The command line: it parses and prints. Data go to stdout, messages to stderr."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,6 @@ app = typer.Typer(
     "4 training diverged, 5 wrong or damaged checkpoint, 6 cannot write, "
     "7 the run is at work, 8 not all trials are done, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 for part in begin, run, read, bring, jobs, lists:
@@ -54,9 +54,9 @@ def main() -> None:
     try:
         code = app([word for word in sys.argv[1:] if word != "--debug"], standalone_mode=False)
         if code == 130:  # Ctrl-C
-            fail(f"interrupted; {how_to_go_on()}", code)
+            fail(f"interrupted{how_to_go_on()}", code)
     except typer.TyperException as error:
-        reason = in_a_line(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+        reason = in_our_words(in_a_line(error.format_message())).rstrip(".")  # type: ignore[attr-defined]
         code = fail(f"{reason}; --help tells more", 2) if reason else 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -79,15 +79,27 @@ def explain(error: Exception) -> tuple[str, int]:
     return in_a_line(bug), 1
 
 
+def in_our_words(reason: str) -> str:
+    """What the library says of an option, as a study file's faults are told."""
+    for theirs, ours in (
+        (r"^Invalid value for '([^']+)'(?: / '[^']+')?:", r"\1:"),
+        (r"\bValue error, ", ""),
+        (r"\bInput should be (?=greater|less)", "it must be "),
+        (r"\bInput should be\b", "expected"),
+    ):
+        reason = re.sub(theirs, ours, reason)
+    return reason
+
+
 def in_a_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
 def how_to_go_on() -> str:
-    words = sys.argv[1:]
-    if "run" in words[:1] or "resume" in words[:1]:
-        return "`pilotstudy resume` with the run's name goes on, and so does the same command"
-    return "with -o FOLDER the same command goes on where it stopped"
+    command = next((word for word in sys.argv[1:] if word in ("run", "resume", "train")), "")
+    if command == "train":
+        return "; with -o FOLDER the same command goes on where it stopped"
+    return "; the same command goes on where it stopped" if command else ""
 
 
 def fail(text: str, code: int) -> int:

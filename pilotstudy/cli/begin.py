@@ -1,5 +1,6 @@
 """The command that begins a study: it writes the first file."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ def new(
     files = Beginning(name, data, network, listed, lab).write(output or Path(f"{name}.toml"))
     for file in files:
         print(file)
-    shown = f"'{files[0]}'" if " " in str(files[0]) else files[0]
+    shown = shlex.quote(str(files[0]))
     message(
         f"next: pilotstudy run {shown} --dry-run (what would run), pilotstudy plan {shown} (how long), "
         f"pilotstudy run {shown}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pilotstudy.cli.options import Json, Quiet, RunsDir
+from pilotstudy.console import output_width
 
 if TYPE_CHECKING:
     from pilotstudy.arms.arm import Role
@@ -76,4 +77,4 @@ def print_import(run: "Run", new: int, as_json: bool) -> None:
         for name, arm in arms.items()
     ]
     content = {"run": run.name, "folder": str(run.files.folder), "new": new, "trials": len(rows), "arms": lines}
-    print(json.dumps(content) if as_json else plain.table(lines))
+    print(json.dumps(content) if as_json else plain.table(lines, output_width()))

@@ -27,6 +27,7 @@ from pilotstudy.cli.options import (
     UntilDecided,
     Wait,
 )
+from pilotstudy.console import output_width
 
 if TYPE_CHECKING:
     from pilotstudy.cluster.jobs import Jobs
@@ -113,7 +114,7 @@ def show(sent: "Jobs", run: str) -> None:
         print(text, end="", flush=True)
     state = str(sent.find(run).status.value)
     if state != "SUCCEEDED":
-        raise NotDoneError(f"run {run!r} ended as {state.lower()}; `pilotstudy resume {run} --address ..` goes on")
+        raise NotDoneError(f"run {run!r} ended as {state.lower()}; {sent.hint('resume', run)} goes on")
 
 
 @app.command("jobs")
@@ -123,7 +124,7 @@ def list_jobs(address: Address = DEFAULT, as_json: Json = False) -> None:
     from pilotstudy.report import plain
 
     rows = Jobs(address).rows()
-    print(json.dumps(rows) if as_json else plain.table(rows) or "no studies were sent to this cluster")
+    print(json.dumps(rows) if as_json else plain.table(rows, output_width()) or "no studies were sent to this cluster")
 
 
 @app.command()

@@ -1,12 +1,16 @@
 """Commands about what there is: arms, studies, data sets, this machine."""
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pilotstudy.cli.options import DataDir, Json, Quiet
+from pilotstudy.cli import completion
+from pilotstudy.cli.options import DataDir, Json, Quiet, Wide, folder
+from pilotstudy.console import output_width
 
 app = typer.Typer()
 data_app = typer.Typer(help="Data sets: list, prepare, verify.", no_args_is_help=True)
@@ -19,13 +23,16 @@ def list_arms(as_json: Json = False) -> None:
     from pilotstudy.arms.catalogue import all_arms
     from pilotstudy.report.plain import arms_rows, arms_text
 
-    print(json.dumps(arms_rows(all_arms().values())) if as_json else arms_text(all_arms().values()))
+    print(json.dumps(arms_rows(all_arms().values())) if as_json else arms_text(all_arms().values(), output_width()))
 
 
 @app.command("check")
 def check_file(
     path: Annotated[
-        Path, typer.Argument(metavar="FILE|RUN", help="A Python file such as my_lab.py, or the folder of a run.")
+        Path,
+        typer.Argument(
+            metavar="FILE|RUN", parser=folder, help="A Python file such as my_lab.py, or the folder of a run."
+        ),
     ],
     as_json: Json = False,
     quiet: Quiet = False,
@@ -52,7 +59,7 @@ def check_file(
         raise InputError(
             f"{path} declares nothing: put @pilotstudy.arm, .network or .metric before a function or class"
         )
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    print(json.dumps(rows) if as_json else plain.table(rows, output_width()))
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)
     trust(uses)
@@ -69,53 +76,66 @@ def list_studies(as_json: Json = False) -> None:
         {"study": s.name, "title": s.title, "data": s.data.name, "network": s.network.name, "arms": len(s.arms)}
         for s in studies
     ]
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    print(json.dumps(rows) if as_json else plain.table(rows, output_width()))
 
 
 @data_app.command("list")
-def data_list(data_dir: DataDir = None, as_json: Json = False) -> None:
-    """The known data sets: where each would come from, and whether it is prepared."""
-    from pilotstudy.data import dataset
+def data_list(data_dir: DataDir = None, wide: Wide = False, as_json: Json = False) -> None:
+    """What is prepared, from whatever folder, and the known data sets that are not: where each would come from."""
+    from pilotstudy.data import prepared
+
+    print_data(prepared.data_rows(data_dir), as_json, wide)
+
+
+def print_data(rows: Sequence[Mapping[str, str | int | None]], as_json: bool, wide: bool = False) -> None:
     from pilotstudy.report import plain
 
-    rows = [dataset.data_state(name, data_dir) for name in dataset.NAMES]
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    short = [{**row, "fingerprint": str(row["fingerprint"] or "")[:12]} for row in rows]
+    text = plain.table(short, output_width(wide), extras=["fingerprint"])
+    print(json.dumps(list(rows)) if as_json else text or "nothing is prepared")
 
 
 @data_app.command("prepare")
 def data_prepare(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME...", help="Known data sets, or your own: a folder, a .npz file, hf:owner/name."),
+        typer.Argument(
+            metavar="NAME...",
+            help="Known data sets, or your own: a folder, a .npz file, hf:owner/name.",
+            autocompletion=completion.data_sets,
+        ),
     ],
     data_dir: DataDir = None,
+    wide: Wide = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Download or read a data set and prepare it, so that no study has to wait for it."""
     from pilotstudy.data import dataset
-    from pilotstudy.report import plain
 
-    rows = [dataset.summary(dataset.load_data(name, data_dir)) for name in names]
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    print_data([dataset.summary(dataset.load_data(name, data_dir)) for name in names], as_json, wide)
 
 
 @data_app.command("verify")
 def data_verify(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all prepared ones.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Default: all prepared ones.", autocompletion=completion.data_sets),
+    ] = None,
     data_dir: DataDir = None,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Read every prepared image again and compare with its fingerprint. Exit code 3 if one is damaged."""
-    from pilotstudy.data import dataset
+    from pilotstudy.data import prepared
     from pilotstudy.errors import DataError
-    from pilotstudy.report import plain
 
-    rows = [dataset.data_state(name, data_dir, verify=True) for name in names or dataset.NAMES]
-    print(json.dumps(rows) if as_json else plain.table(rows))
-    damaged = [str(row["name"]) for row in rows if row["state"] == "damaged"]
+    rows = prepared.verified_rows(names, data_dir)
+    print_data(rows, as_json, wide)
+    damaged = [row for row in rows if row["state"] == "damaged"]
     if damaged:
-        raise DataError(f"damaged: {', '.join(damaged)}; `pilotstudy data prepare {damaged[0]}` makes it anew")
+        command = shlex.join(["pilotstudy", "data", "prepare", *prepared.how_to_prepare(damaged[0])])
+        raise DataError(f"damaged: {', '.join(str(row['name']) for row in damaged)}; `{command}` makes it anew")
 
 
 @app.command()
@@ -156,6 +176,6 @@ def doctor(
         from pilotstudy.schedule.doctor import examine
 
         rows = examine(data_dir, runs_dir)
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    print(json.dumps(rows) if as_json else plain.table(rows, output_width()))
     if any(row["state"] == "fails" for row in rows):
         raise typer.Exit(1)

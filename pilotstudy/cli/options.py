@@ -5,12 +5,23 @@ from typing import Annotated
 
 import typer
 
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY", help="A built-in study, or the path of a study file.")]
+from pilotstudy.cli import completion
+
+StudyArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY", help="A built-in study, or the path of a study file.", autocompletion=completion.studies
+    ),
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(envvar="PILOTSTUDY_DATA", help="Folder with data sets, as Parquet or image folders; else download."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Wide = Annotated[
+    bool,
+    typer.Option("--wide", help="All columns, however wide; pipes and files get them anyway, unless COLUMNS is set."),
+]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key of the study file.")]
 
 
@@ -37,7 +48,10 @@ RunsDir = Annotated[
         help="Where run folders lie: a folder, or s3://.. or gs://..",
     ),
 ]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.", autocompletion=completion.runs),
+]
 Trials = Annotated[
     int | None, typer.Option(min=0, max=1_000_000, help="Search trials in all, shared equally by the searched arms.")
 ]
@@ -68,6 +82,10 @@ Mps = Annotated[
 WAIT = 30.0
 Inline = Annotated[
     bool, typer.Option("--inline", help="Train in this process, one trial after another, without Ray: for debugging.")
+]
+Live = Annotated[bool, typer.Option("--live", help="Serve the run's page on localhost while it trains, and open it.")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="With --live; 0 takes a free one. Default: 8266, or a free one.")
 ]
 JobServer = Annotated[
     str | None,

@@ -1,17 +1,20 @@
 """Commands that read a run: its results, tables, claims, comparisons."""
 
 import json
-import shutil
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir
+from pilotstudy.cli import completion
+from pilotstudy.cli.options import Json, Quiet, RunArgument, RunsDir, Wide
+from pilotstudy.console import output_width
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pilotstudy.evidence.compare import RowComparison, RunComparison
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.metrics.recalibration import Recalibration
     from pilotstudy.runs.folder import Run
@@ -19,29 +22,27 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-def wrapped(text: str) -> str:
-    """For the width of the terminal, or of COLUMNS; 80 where there is neither."""
-    return textwrap.fill(text, shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
-
-
-def print_results(run: "Run", form: str) -> None:
-    from dataclasses import asdict
-
-    from pilotstudy.evidence.looking import outcome
-    from pilotstudy.evidence.recommendation import answer
+@app.command()
+def results(
+    run: RunArgument,
+    runs_dir: RunsDir = Path("runs"),
+    form: Annotated[Literal["table", "csv", "json", "parquet"], typer.Option("--format")] = "table",
+    wide: Wide = False,
+    as_json: Json = False,
+) -> None:
+    """A row for each arm, mode and phase: test figures, mean and sample deviation over seeds."""
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.evidence.summary import optimism, summary
-    from pilotstudy.report import plain
+    from pilotstudy.report import plain, texts
+    from pilotstudy.runs.folder import Run
 
-    evidence = RunEvidence(run)
-    rows, gaps = summary(evidence), optimism(evidence)
+    evidence = RunEvidence(Run.find(run, runs_dir))
+    if as_json or form == "json":
+        print(json.dumps(results_record(evidence)))
+        return
+    rows = summary(evidence)
     records = [row.record() for row in rows]
-    came = outcome(evidence) if form in ("json", "table") else None
-    if form == "json":
-        until_decided = {"until_decided": came.record()} if came else {}
-        said = {"answer": answer(evidence).record(), "results": records, "optimism": [asdict(gap) for gap in gaps]}
-        print(json.dumps(said | until_decided))
-    elif form == "csv":
+    if form == "csv":
         print(plain.csv_text(records), end="")
     elif form == "parquet":
         import pyarrow as pa
@@ -49,23 +50,58 @@ def print_results(run: "Run", form: str) -> None:
 
         pq.write_table(pa.Table.from_pylist(records), pa.PythonFile(sys.stdout.buffer, "w"))
     else:
-        print(plain.results_text(rows, gaps))
-        if came:
-            print("", *came.words, sep="\n")
-        print("", wrapped(answer(evidence).text), sep="\n")
+        width = output_width(wide)
+        print(texts.results_text(rows, optimism(evidence), width))
+        print_outcome_and_answer(evidence, width)
 
 
-@app.command()
-def results(
-    run: RunArgument,
-    runs_dir: RunsDir = Path("runs"),
-    form: Annotated[Literal["table", "csv", "json", "parquet"], typer.Option("--format")] = "table",
-    as_json: Json = False,
-) -> None:
-    """A row for each arm, mode and phase: test figures, mean and sample deviation over seeds."""
-    from pilotstudy.runs.folder import Run
+def results_record(evidence: "RunEvidence") -> dict[str, object]:
+    from dataclasses import asdict
 
-    print_results(Run.find(run, runs_dir), "json" if as_json else form)
+    from pilotstudy.evidence.looking import outcome
+    from pilotstudy.evidence.recommendation import answer
+    from pilotstudy.evidence.summary import optimism, summary
+
+    came = outcome(evidence)
+    record: dict[str, object] = {
+        "answer": answer(evidence).record(),
+        "results": [row.record() for row in summary(evidence)],
+        "optimism": [asdict(gap) for gap in optimism(evidence)],
+    }
+    return record | ({"until_decided": came.record()} if came else {})
+
+
+def print_outcome_and_answer(evidence: "RunEvidence", width: int | None) -> None:
+    from pilotstudy.evidence.looking import outcome
+    from pilotstudy.evidence.recommendation import answer
+    from pilotstudy.report.layout import filled
+    from pilotstudy.report.texts import answer_text
+
+    if came := outcome(evidence):
+        print("", *(filled(words, width) for words in came.words), sep="\n")
+    print("", answer_text(answer(evidence), width), sep="\n")
+
+
+def print_ending(run: "Run", *, wide: bool = False, as_json: bool = False) -> None:
+    """With what a run ends: its table, its claims in a line each, and what to do, which is to be seen last."""
+    from pilotstudy.evidence.claims import judge_all
+    from pilotstudy.evidence.run_evidence import RunEvidence
+    from pilotstudy.evidence.summary import optimism
+    from pilotstudy.report import texts
+    from pilotstudy.report.formats import as_text
+    from pilotstudy.report.table import build_table
+
+    evidence, width = RunEvidence(run), output_width(wide)
+    judged = judge_all(evidence)
+    if as_json:
+        print(json.dumps(results_record(evidence) | {"claims": [claim.record() for claim in judged]}))
+        return
+    print(as_text(build_table(evidence), width))
+    if gaps := optimism(evidence):
+        print("", texts.optimism_text(gaps, width), sep="\n")
+    if judged:
+        print("", texts.claims_in_short(judged, run.files.hint("claims"), width), sep="\n")
+    print_outcome_and_answer(evidence, width)
 
 
 At = Annotated[
@@ -88,9 +124,7 @@ def chosen_recalibration(recalibrate: RecalibrationName | None, scaled: bool) ->
     return recalibrate or ("temperature" if scaled else "none")
 
 
-Test = Annotated[
-    str | None, typer.Option("--test", help="A further test set of the study. Default: its own test images.")
-]
+Test = Annotated[str, typer.Option(help="A further test set of the study; test is its own.")]
 
 
 def chosen_metrics(given: list[str] | None, evidence: "RunEvidence", test: str) -> list[str]:
@@ -114,20 +148,21 @@ def table(
     at: At = "last",
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
-    test: Test = None,
+    test: Test = "test",
     cost: Annotated[bool, typer.Option("--cost", help="Parameters, training seconds and passes at test, too.")] = False,
     runs_dir: RunsDir = Path("runs"),
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """A table to publish: every row with its spread and interval, the best marked only where it is really the best."""
     from pilotstudy.evidence.run_evidence import RunEvidence
-    from pilotstudy.report.formats import FORMATS
+    from pilotstudy.report.formats import FORMATS, as_text
     from pilotstudy.report.table import build_table
     from pilotstudy.runs.folder import Run
 
     recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = RunEvidence(Run.find(run, runs_dir))
-    metrics = chosen_metrics(metric, evidence, test or "test")
+    metrics = chosen_metrics(metric, evidence, test)
     built = build_table(
         evidence,
         like_paper=bool(like),
@@ -135,9 +170,12 @@ def table(
         at=at,
         recalibration=recalibration,
         with_cost=cost,
-        test=test or "test",
+        test=test,
     )
-    print(FORMATS["json" if as_json else form](built))
+    if form == "text" and not as_json:
+        print(as_text(built, output_width(wide)))
+    else:
+        print(FORMATS["json" if as_json else form](built))
 
 
 @app.command()
@@ -148,6 +186,7 @@ def claims(
         typer.Option(help="One more, such as 'nll: pilot-a-aug < dropout@mc'; it counts as an afterthought."),
     ] = None,
     runs_dir: RunsDir = Path("runs"),
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
@@ -156,7 +195,7 @@ def claims(
     from pilotstudy.evidence.recommendation import answer
     from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
-    from pilotstudy.report.plain import claims_text
+    from pilotstudy.report.texts import answer_text, claims_text
     from pilotstudy.runs.folder import Run
     from pilotstudy.study.spec import Claim
     from pilotstudy.study.statements import Statement
@@ -170,44 +209,55 @@ def claims(
     if as_json:
         print(json.dumps({"answer": recommended.record(), "claims": [claim.record() for claim in judged]}))
     else:
-        print(wrapped(recommended.text), claims_text(judged, reservations(evidence.run)), sep="\n\n")
+        width = output_width(wide)
+        print(answer_text(recommended, width), claims_text(judged, reservations(evidence.run), width), sep="\n\n")
     if not judged:
         message("--claim 'nll: pilot-a-aug < vanilla' tries one")
 
 
 @app.command()
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="One run: its rows; several: the same rows.")],
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="One run: its rows; several: the same rows.", autocompletion=completion.runs
+        ),
+    ],
     against: Annotated[
-        str | None, typer.Option(help="With one run: the row to compare all others with. Default: the reference.")
+        str | None,
+        typer.Option(
+            help="With one run: the row to compare all others with. Default: the reference.",
+            autocompletion=completion.arms,
+        ),
     ] = None,
     metric: Metrics = None,
     at: At = "last",
     recalibrate: Recalibrate = None,
     scaled: Scaled = False,
-    test: Test = None,
+    test: Test = "test",
     runs_dir: RunsDir = Path("runs"),
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Differences with intervals and corrected p-values: between rows of one run, or between runs."""
     from pilotstudy.evidence.compare import compare_rows, compare_runs, reference_row
     from pilotstudy.evidence.run_evidence import RunEvidence
-    from pilotstudy.report import plain
+    from pilotstudy.report import texts
     from pilotstudy.runs.folder import Run
     from pilotstudy.study.statements import Row
 
     recalibration = chosen_recalibration(recalibrate, scaled)
     evidence = [RunEvidence(Run.find(run, runs_dir)) for run in runs]
-    split = test or "test"
-    metrics = chosen_metrics(metric, evidence[0], split)
+    metrics = chosen_metrics(metric, evidence[0], test)
+    comparisons: Sequence[RowComparison | RunComparison]
     if len(evidence) == 1:
         row = Row.parse(against, evidence[0].known) if against else reference_row(evidence[0])
-        within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration, test=split)
-        records = [comparison.record() for comparison in within]
+        comparisons = within = compare_rows(evidence[0], row, metrics, at=at, recalibration=recalibration, test=test)
+        text = texts.row_comparison_text(within, output_width(wide))
     else:
-        between = compare_runs(evidence, metrics, at=at, recalibration=recalibration, test=split)
-        records = [comparison.record() for comparison in between]
-    print(json.dumps(records) if as_json else plain.table(records))
+        comparisons = between = compare_runs(evidence, metrics, at=at, recalibration=recalibration, test=test)
+        text = texts.run_comparison_text(between, output_width(wide))
+    print(json.dumps([comparison.record() for comparison in comparisons]) if as_json else text)
 
 
 @app.command()
@@ -218,51 +268,73 @@ def ensembles(
         "temperature"
     ),
     runs_dir: RunsDir = Path("runs"),
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
     """Ensembles from the stored predictions: the paper's, of all baselines, and of the seeds of every arm."""
     from pilotstudy.evidence.ensembles import ensemble_figures
     from pilotstudy.evidence.run_evidence import RunEvidence
-    from pilotstudy.report.plain import ensembles_text
+    from pilotstudy.report.texts import ensembles_text
     from pilotstudy.runs.folder import Run
 
     rows = ensemble_figures(RunEvidence(Run.find(run, runs_dir)), at, recalibrate)
-    print(json.dumps([row.record() for row in rows]) if as_json else ensembles_text(rows))
+    print(json.dumps([row.record() for row in rows]) if as_json else ensembles_text(rows, output_width(wide)))
 
 
 @app.command("tests")
-def show_tests(run: RunArgument, runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
+def show_tests(run: RunArgument, runs_dir: RunsDir = Path("runs"), wide: Wide = False, as_json: Json = False) -> None:
     """The study's further test sets: figures with the difference to the clean test, and what is recognised as new."""
     from pilotstudy.evidence.run_evidence import RunEvidence
     from pilotstudy.evidence.shift import all_test_figures
-    from pilotstudy.report.plain import tests_text
+    from pilotstudy.report.texts import tests_text
     from pilotstudy.runs.folder import Run
 
     evidence = RunEvidence(Run.find(run, runs_dir))
     figures = all_test_figures(evidence)
-    print(json.dumps([figure.record() for figure in figures]) if as_json else tests_text(figures))
+    if as_json:
+        print(json.dumps([figure.record() for figure in figures]))
+    else:
+        print(tests_text(figures, output_width(wide)))
 
 
 @app.command()
 def export(
     run: RunArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A folder that does not exist yet.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="For an appendix: a folder that does not exist yet.")
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions/--no-predictions", help="Whether --output gets every image's logits.")
+    ] = True,
+    optuna: Annotated[Path | None, typer.Option(help="For optuna-dashboard: a new SQLite file.")] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="For TensorBoard: a new log folder.")] = None,
+    mlflow: Annotated[Path | None, typer.Option(help="For MLflow: a new folder, with mlflow.db in it.")] = None,
     runs_dir: RunsDir = Path("runs"),
     quiet: Quiet = False,
 ) -> None:
-    """Everything for an appendix: CSV, Parquet, LaTeX, the frozen study and a paragraph on the methods."""
+    """For an appendix: CSV, Parquet, LaTeX, the frozen study, a paragraph on the methods. Or its trials for a tool."""
     from pilotstudy.console import message
-    from pilotstudy.report.export import export as write
+    from pilotstudy.report.doors.writing import export_to
     from pilotstudy.runs.folder import Run
 
-    message(f"{write(Run.find(run, runs_dir), output)} files in {output}")
+    doors = {"optuna": optuna, "tensorboard": tensorboard, "mlflow": mlflow}
+    for said in export_to(Run.find(run, runs_dir), output, doors, predictions=predictions):
+        message(said)
 
 
 @app.command()
 def dashboard(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", help="A run's name, or the path of its folder.")] = None,
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN...", help="One run: its page; several: one that compares them.", autocompletion=completion.runs
+        ),
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Default: dashboard.html in the run folder.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Default: dashboard.html in the run folder; of several, comparison.html here."
+        ),
     ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Serve it on localhost and update it while the study runs.")
@@ -272,30 +344,34 @@ def dashboard(
     runs_dir: RunsDir = Path("runs"),
     quiet: Quiet = False,
 ) -> None:
-    """A page that tells the story of a study: one HTML file that opens anywhere, with no network."""
+    """A page that tells the story of a study, or compares several: one HTML file that opens anywhere, no network."""
     from pilotstudy.errors import InputError
     from pilotstudy.page import render
     from pilotstudy.runs.folder import Run
 
-    if (run is None) != all_ or (all_ and live):
-        raise InputError("give a run, with or without --live, or --all")
-    if run is None:
+    if bool(runs) == all_ or (all_ and live):
+        raise InputError("give a run, with or without --live, several runs to compare, or --all")
+    if not runs:
         print(render.save_index(Run.all(runs_dir), runs_dir, output))
         return
-    named_run = Run.find(run, runs_dir)
-    if not live:
-        print(render.save(named_run, output))
-        return
-    serve(named_run, port)
+    if live and len(runs) > 1:
+        raise InputError("--live is for one run: leave it out to compare several")
+    first, *others = (Run.find(run, runs_dir) for run in runs)
+    if others:
+        print(render.save_comparison([first, *others], output))
+    elif live:
+        serve(first, port)
+    else:
+        print(render.save(first, output))
 
 
 def serve(run: "Run", port: int) -> None:
     from pilotstudy.console import message
     from pilotstudy.errors import InputError
-    from pilotstudy.page.server import server
+    from pilotstudy.page.server import LivePage, server
 
     try:
-        serving = server(run, port)
+        serving = server(LivePage(run), port)
     except OSError as error:
         raise InputError(f"port {port} is taken: give another with --port") from error
     print(f"http://127.0.0.1:{serving.server_address[1]}/", flush=True)

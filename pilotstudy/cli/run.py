@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pilotstudy.cli import completion
 from pilotstudy.cli.choices import engine_at, run_limits, study_with
+from pilotstudy.cli.live import live_page
 from pilotstudy.cli.options import (
     WAIT,
     Concurrency,
@@ -17,10 +19,12 @@ from pilotstudy.cli.options import (
     Inline,
     JobServer,
     Json,
+    Live,
     MaxCost,
     MaxSeeds,
     Mps,
     Name,
+    Port,
     Price,
     Quiet,
     RunArgument,
@@ -33,8 +37,10 @@ from pilotstudy.cli.options import (
     Trials,
     UntilDecided,
     Wait,
+    Wide,
 )
-from pilotstudy.cli.read import print_results
+from pilotstudy.cli.read import print_ending
+from pilotstudy.console import output_width
 
 if TYPE_CHECKING:
     from pilotstudy.runs.folder import Run
@@ -47,7 +53,7 @@ app = typer.Typer()
 @app.command()
 def train(
     study: StudyArgument,
-    arm: Annotated[str, typer.Option(help="Which arm; `pilotstudy arms` lists them.")],
+    arm: Annotated[str, typer.Option(help="Which arm; `pilotstudy arms` lists them.", autocompletion=completion.arms)],
     seed: Annotated[int | None, typer.Option(min=0, max=2**62, help="Default: the study's first.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Default: the study's.")] = None,
     train_size: Annotated[int | None, typer.Option(help="A class-balanced subset of the training images.")] = None,
@@ -78,7 +84,7 @@ def train(
 
     with EpochLines(f"{arm}, seed {trial.seed}", trial.training.epochs) as lines:
         result = train_trial(trial, data, output, where=where, threads=threads, on_epoch=lines)
-    print(result.to_json(indent=None) if as_json else trial_text(result))
+    print(result.to_json(indent=None) if as_json else trial_text(result, output_width()))
     if result.status is Status.DIVERGED:
         from pilotstudy.errors import DivergedError
 
@@ -108,7 +114,10 @@ def run_study(
     address: Annotated[str | None, typer.Option(help="A Ray cluster: HOST:PORT, or auto. Default: embedded.")] = None,
     data_dir: DataDir = None,
     inline: Inline = False,
+    live: Live = False,
+    port: Port = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would run.")] = False,
+    wide: Wide = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -139,8 +148,9 @@ def run_study(
     location = Location(str(data_dir.resolve()) if data_dir else None, address)
     limits = run_limits(time_budget, max_cost, price, wait)
     engine = engine_at(address, inline)
-    start(changed, run, location, engine, still_wanted, looks=looks, quiet=quiet, limits=limits)
-    print_results(run, "json" if as_json else "table")
+    with live_page(run, live, port):
+        start(changed, run, location, engine, still_wanted, looks=looks, quiet=quiet, limits=limits)
+    print_ending(run, wide=wide, as_json=as_json)
 
 
 def print_counts(study: "Study", looks: "Looks | None", as_json: bool) -> None:
@@ -153,7 +163,7 @@ def print_counts(study: "Study", looks: "Looks | None", as_json: bool) -> None:
         {"phase": phase} | ({"least": least[phase], "most": most[phase]} if looks else {"trials": most[phase]})
         for phase in most
     ]
-    print(json.dumps(rows) if as_json else plain.table(rows))
+    print(json.dumps(rows) if as_json else plain.table(rows, output_width()))
 
 
 @app.command()
@@ -166,13 +176,19 @@ def resume(
     wait: Wait = WAIT,
     address: JobServer = None,
     inline: Inline = False,
+    live: Live = False,
+    port: Port = None,
+    wide: Wide = False,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted, or whose trials failed."""
     limits = run_limits(time_budget, max_cost, price, wait)
     if address:
         from pilotstudy.cluster.jobs import Jobs
+        from pilotstudy.errors import InputError
 
+        if live:
+            raise InputError("--live serves the page of a run that trains from here: leave it out with --address")
         print(Jobs(address).resume(run, limits))
         return
     from pilotstudy.evidence.looking import still_wanted
@@ -181,8 +197,9 @@ def resume(
 
     interrupted = Run.find(run, runs_dir)
     engine = engine_at(None if inline else interrupted.frozen().location.address, inline)
-    conduct.resume(interrupted, engine, still_wanted, quiet=quiet, limits=limits)
-    print_results(interrupted, "table")
+    with live_page(interrupted, live, port):
+        conduct.resume(interrupted, engine, still_wanted, quiet=quiet, limits=limits)
+    print_ending(interrupted, wide=wide)
 
 
 @app.command()
@@ -193,28 +210,48 @@ def status(
         bool, typer.Option("--errors", help="Why trials failed: each with its node and traceback.")
     ] = False,
     address: JobServer = None,
+    wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """How far a run is."""
-    from pilotstudy.report import plain
-
+    """How far a run is, what it trains now and since when, and when it will end."""
     if errors:
         print_errors(run, runs_dir, address, as_json)
         return
     if address:
         from pilotstudy.cluster.jobs import Jobs
+        from pilotstudy.report import plain
 
         sent = Jobs(address)
         row = next(row for row in sent.rows() if row["job"] == sent.find(run).submission_id)
         row["last line"] = (sent.logs(run).strip().splitlines() or [""])[-1]
-        print(json.dumps(row) if as_json else plain.table([row]))
+        print(json.dumps(row) if as_json else plain.table([row], output_width(wide)))
         return
+    from dataclasses import asdict
+
+    from pilotstudy.report.progress import status_text
     from pilotstudy.runs.folder import Run
-    from pilotstudy.runs.status import progress_of
+    from pilotstudy.runs.status import status_of
 
     local = Run.find(run, runs_dir)
-    rows, looks = progress_of(local), local.frozen().looks
-    print(json.dumps(rows) if as_json else "\n".join([plain.table(rows), *([looks.words] if looks else [])]))
+    found = status_of(local)
+    if not as_json:
+        print(status_text(local, found, output_width(wide)))
+        return
+    print(json.dumps({**found, "answer": answer_record(local)}, default=asdict))
+
+
+def answer_record(run: "Run") -> dict[str, object] | None:
+    """None where it cannot be told, which is no reason not to tell how far a run is."""
+    from pilotstudy.console import message
+    from pilotstudy.errors import PilotstudyError
+    from pilotstudy.evidence.recommendation import answer
+    from pilotstudy.evidence.run_evidence import RunEvidence
+
+    try:
+        return answer(RunEvidence(run)).record()
+    except PilotstudyError as error:
+        message(f"the answer cannot be told: {error}")
+        return None
 
 
 def print_errors(run: str, runs_dir: Path, address: str | None, as_json: bool) -> None:
@@ -251,14 +288,21 @@ def failures(run: "Run") -> list[dict[str, str | None]]:
 
 
 @app.command("list")
-def list_runs(runs_dir: RunsDir = Path("runs"), as_json: Json = False) -> None:
-    """All runs."""
-    from pilotstudy.report import plain
+def list_runs(runs_dir: RunsDir = Path("runs"), wide: Wide = False, as_json: Json = False) -> None:
+    """All runs, the last started first: their states, and how far they are."""
+    from pilotstudy.console import message
+    from pilotstudy.report.progress import list_text
     from pilotstudy.runs.folder import Run
     from pilotstudy.runs.status import listed
 
-    rows = [listed(run) for run in Run.all(runs_dir)]
-    print(json.dumps(rows) if as_json else plain.table(rows) or f"no runs in {runs_dir}")
+    rows = sorted(map(listed, Run.all(runs_dir)), key=lambda row: str(row["started"] or ""), reverse=True)
+    if as_json:
+        print(json.dumps(rows))
+        return
+    print(list_text(rows, output_width(wide)) or f"no runs in {runs_dir}")
+    for row in rows:
+        if row["problem"]:
+            message(f"run {row['run']!r} cannot be read: {row['problem']}")
 
 
 @app.command()
@@ -278,16 +322,17 @@ def stop(run: RunArgument, runs_dir: RunsDir = Path("runs"), address: JobServer 
     if not named_run.at_work():
         raise InputError(f"run {named_run.name!r} is not at work")
     write(named_run.files.stop, "")
-    message(f"asked {named_run.holder()} to stop; `pilotstudy resume {named_run.name}` goes on")
+    message(f"asked {named_run.holder()} to stop; {named_run.files.hint('resume')} goes on")
 
 
 @app.command()
-def show(study: StudyArgument, as_json: Json = False) -> None:
-    """A study as it would run, with every default filled in."""
-    from pilotstudy.study import reading, toml
+def show(study: StudyArgument, set_: Set = None, as_json: Json = False) -> None:
+    """A study as it would run, with every default filled in; what is not set is a comment."""
+    from pilotstudy.study import toml
 
-    loaded = reading.read_study(study).model_dump()
-    print(json.dumps(loaded) if as_json else toml.toml_text(loaded), end="\n" if as_json else "")
+    loaded = study_with(study, set_=set_).model_dump()
+    loaded.pop("imported")  # what only `pilotstudy import` makes
+    print(json.dumps(loaded) if as_json else toml.toml_text(loaded, unset=True), end="\n" if as_json else "")
 
 
 @app.command()
@@ -329,4 +374,4 @@ def plan(
     from pilotstudy.schedule.plan import plan_study
 
     estimate = plan_study(changed, data_dir, gpu=named, price=dollars)
-    print(json.dumps(estimate) if as_json else plain.plan_text(estimate))
+    print(json.dumps(estimate) if as_json else plain.plan_text(estimate, output_width()))

@@ -12,6 +12,7 @@ from pilotstudy.evidence import paper
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.compare import compare_rows, reference_row
 from pilotstudy.evidence.ensembles import ensemble_figures
+from pilotstudy.evidence.recommendation import answer
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.shift import all_test_figures
@@ -37,15 +38,16 @@ from pilotstudy.study.toml import toml_text
 MOST_FILES = 5  # that a sentence lists
 
 
-def export(run: Run, folder: Path) -> int:
-    """How many files were written. The folder is there as a whole or not at all."""
+def export(run: Run, folder: Path, *, predictions: bool = True) -> int:
+    """How many files were written. The folder is there as a whole or not at all. Predictions are most of its size."""
     if folder.exists():
         raise InputError(f"{folder} exists already: choose a folder that does not")
     texts = appendix_texts(RunEvidence(run))
     results = Results(run.files)
     evaluations = results.evaluations
     tables = {"trials": results.trials, "evaluations": evaluations, "epochs": results.epochs}
-    tables["predictions"] = results.predictions
+    if predictions:
+        tables["predictions"] = results.predictions
     with new_folder(folder) as unfinished:
         for name, text in texts.items():
             write(unfinished / name, text)
@@ -70,6 +72,7 @@ def appendix_texts(evidence: RunEvidence) -> dict[str, str]:
         "table.tex": as_latex(table) + "\n",
         "table.md": as_markdown(table) + "\n",
         "table.csv": FORMATS["csv"](build_table(evidence, metrics=resampled_metrics(), with_cost=True)) + "\n",
+        "answer.txt": answer(evidence).text + "\n",
         "methods.txt": methods_paragraph(evidence) + "\n",
         "comparisons.csv": csv_text([c.record() for c in compare_rows(evidence, against, headline_metrics())]),
     }

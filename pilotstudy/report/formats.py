@@ -3,12 +3,15 @@
 import html
 import json
 from collections.abc import Callable
+from functools import partial
 
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.costs import HEADINGS
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.labels import row_label
 from pilotstudy.metrics.ood import metric_named
+from pilotstudy.report.latex import Entry, label_of, latex_table, latex_text, smaller
+from pilotstudy.report.layout import Column, filled, tables_text
 from pilotstudy.report.plain import csv_text
 from pilotstudy.report.table import Cell, Line, Table
 
@@ -22,7 +25,7 @@ def ours(cell: Cell) -> str:
     if cell.ours is None:
         return ""
     spread = "" if cell.ours.deviation is None else f" ± {number(cell.ours.deviation)}"
-    sign = {"leading": " °", "near": " ≈"}.get(cell.mark, "")
+    sign = {"leading": " °", "near": " ≈"}.get(cell.mark, "")  # what is really the best is set off by each form
     return number(cell.ours.value) + spread + sign
 
 
@@ -94,11 +97,35 @@ def grid(table: Table, escape: Callable[[str], str], best: Callable[[str], str])
     return rows
 
 
-def as_text(table: Table) -> str:
-    rows = grid(table, str, lambda text: f"{text} *")
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    body = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([table.title, "", *body, "", *table.notes])
+SHORT = {"best": " *", "leading": " °", "near": " ≈", "": ""}
+
+
+def short(cell: Cell) -> str:
+    """The same in less room: `0.8320 ±.0023 °`."""
+    if cell.ours is None:
+        return ""
+    spread = "" if cell.ours.deviation is None else f" ±{number(cell.ours.deviation).removeprefix('0')}"
+    return number(cell.ours.value) + spread + SHORT[cell.mark]
+
+
+def text_columns(table: Table, narrow: bool) -> list[Column]:
+    """What can be left out first where there is no room: intervals, then the floor. What was asked for stays."""
+    heading, *rows = grid(table, str, lambda text: f"{text} *")
+    cells = list(zip(*rows, strict=True)) or [()] * len(heading)
+    found = [Column("", cells[0], least=16), Column("seeds", cells[1], least=10)]
+    for (name, head, text), own in zip(columns(table), cells[2:], strict=False):
+        extra = "95 % intervals" if text is interval else "noise floors" if text is floor else ""
+        shown = [short(line.cells[name]) for line in table.lines] if narrow and text is ours else own
+        found.append(Column(head, shown, extra=extra, group=name if table.like_paper else ""))
+    if table.with_cost:
+        costs = zip(HEADINGS.values(), cells[-len(HEADINGS) :], strict=True)
+        found += [Column(head, own, right=True) for head, own in costs]
+    return found
+
+
+def as_text(table: Table, width: int | None = None) -> str:
+    body = tables_text([("", partial(text_columns, table))], width)
+    return "\n".join([filled(table.title, width), "", body, "", *(filled(note, width) for note in table.notes)])
 
 
 def bold_notes(table: Table) -> list[str]:
@@ -112,49 +139,45 @@ def as_markdown(table: Table) -> str:
     return "\n".join([f"**{table.title}**", "", head, rule, *rows, "", *bold_notes(table)])
 
 
-LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
-LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
-LATEX |= {
-    "±": r"$\pm$",
-    "≈": r"$\approx$",
-    "°": r"$^\circ$",
-    "†": r"$\dagger$",
-    "−": r"$-$",
-    "×": r"$\times$",
-    "→": r"$\to$",
-}
-
-
-def latex_text(text: str) -> str:
-    """Any text, with what LaTeX gives a meaning to escaped; what its fonts may not have is left out."""
-    escaped = "".join(LATEX.get(character, character) for character in text)
-    return escaped.encode("latin-1", "ignore").decode("latin-1")
-
-
 def as_latex(table: Table) -> str:
-    """A tabular in a table of its own; it needs \\usepackage{booktabs,graphicx}."""
-    cells = grid(table, latex_text, lambda text: f"\\textbf{{{text}}}")
-    head, *rows = (f"    {' & '.join(row)} \\\\" for row in cells)
-    groups = [(line.row.mode, line.row.phase) for line in table.lines]
-    for number in range(len(rows) - 1, 0, -1):
-        if groups[number] != groups[number - 1]:
-            rows.insert(number, "    \\midrule")
-    return "\n".join(
-        [
-            "\\begin{table}",
-            "  \\centering",
-            f"  \\caption{{{latex_text(table.title)}. {latex_text(' '.join(bold_notes(table)))}}}",
-            "  \\resizebox{\\textwidth}{!}{%",
-            f"  \\begin{{tabular}}{{l{'c' * (len(cells[0]) - 1)}}}",
-            "    \\toprule",
-            head,
-            "    \\midrule",
-            *rows,
-            "    \\bottomrule",
-            "  \\end{tabular}}",
-            "\\end{table}",
-        ]
+    """A row's intervals, or the paper's figures, stand below its own: beside them, the type would be too small."""
+    below, said = (doubted, "Below: the paper's.") if table.like_paper else (bracketed, "In brackets: the intervals.")
+    heads = [column for column in columns(table) if column[2] in (ours, floor)]
+    seeds = {seeds_text(line) for line in table.lines if line.seeds or line.diverged}
+    alike = len(seeds) == 1
+    costs = HEADINGS.values() if table.with_cost else ()
+    titles = ["", *([] if alike else ["seeds"]), *(head for _, head, _ in heads), *costs]
+    entries = []
+    for line in table.lines:
+        cells = [latex_text(row_label(line.row)), *([] if alike else [latex_text(seeds_text(line))])]
+        others = [""] * len(cells)
+        for name, _, text in heads:
+            cells.append(latex_ours(line.cells[name]) if text is ours else latex_text(text(line.cells[name])))
+            others.append(latex_text(below(line.cells[name])) if text is ours else "")
+        more = [latex_text(text) for text in cost_texts(line)]
+        group = line.row.mode, line.row.phase
+        entries.append(Entry(cells + more, others + [""] * len(more), group))
+    notes = [*([f"Seeds: {seeds.pop()}."] if alike else []), said, *bold_notes(table)]
+    return latex_table(
+        latex_text(table.title),
+        label_of(table.name),
+        latex_text(" ".join(notes)),
+        [latex_text(title) for title in titles],
+        entries,
     )
+
+
+def latex_ours(cell: Cell) -> str:
+    if cell.ours is None:
+        return ""
+    value = number(cell.ours.value)
+    spread = "" if cell.ours.deviation is None else smaller(rf"$\pm$\,{number(cell.ours.deviation)}")
+    sign = {"leading": r"$^\circ$", "near": r"$^\approx$"}.get(cell.mark, "")
+    return (rf"\textbf{{{value}}}" if cell.mark == "best" else value) + (rf"\,{spread}" if spread else "") + sign
+
+
+def bracketed(cell: Cell) -> str:
+    return f"[{number(cell.ours.low)}, {number(cell.ours.high)}]" if cell.ours else ""
 
 
 def as_html(table: Table) -> str:

@@ -8,8 +8,9 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence.claims import Judged
 from pilotstudy.evidence.ensembles import EnsembleRow
 from pilotstudy.evidence.summary import Optimism, SummaryRow
-from pilotstudy.report import plain
+from pilotstudy.report import plain, texts
 from pilotstudy.report.formats import FORMATS, as_html, as_text, table_rows
+from pilotstudy.report.layout import Column
 from pilotstudy.report.table import Table
 
 if TYPE_CHECKING:
@@ -96,17 +97,28 @@ def shown_claims(judged: Sequence[Judged], reservations: Sequence[str]) -> Shown
     ]
     return Shown(
         [claim.record() for claim in judged],
-        plain.claims_text(judged, reservations),
+        texts.claims_text(judged, reservations),
         html_table(lines, " ".join(reservations) if lines else "the study states no claims"),
     )
 
 
 def shown_results(rows: Sequence[SummaryRow], optimism: Sequence[Optimism]) -> Shown:
-    title = "test figures, mean ± sample deviation over seeds"
-    records = [row.record() for row in rows]
-    return Shown(records, plain.results_text(rows, optimism), html_table(plain.results_lines(rows), title))
+    title = "test figures, mean ± sample deviation over seeds; ° the best mean of several seeds at its epoch"
+    columns = texts.results_columns(rows, narrow=False)
+    lines = [{"row": str(row.row), "epoch": row.at} for row in rows]
+    return Shown(
+        [row.record() for row in rows], texts.results_text(rows, optimism), html_columns(lines, columns, title)
+    )
 
 
 def shown_ensembles(rows: Sequence[EnsembleRow]) -> Shown:
-    records = [row.record() for row in rows]
-    return Shown(records, plain.ensembles_text(rows), html_table(plain.ensembles_lines(rows)))
+    title = "° the best figure"
+    lines = [{"row": str(row.row), "recalibration": row.recalibration} for row in rows]
+    columns = texts.ensembles_columns(rows)
+    return Shown([row.record() for row in rows], texts.ensembles_text(rows), html_columns(lines, columns, title))
+
+
+def html_columns(lines: Sequence[Record], columns: Sequence[Column], caption: str) -> str:
+    """The columns of a text beside what names its lines, in place of their first."""
+    others = [{column.heading: column.cells[place] for column in columns[1:]} for place in range(len(lines))]
+    return html_table([{**line, **other} for line, other in zip(lines, others, strict=True)], caption)

@@ -49,6 +49,7 @@ class Table:
     like_paper: bool
     notes: Sequence[str]
     with_cost: bool = False
+    name: str = ""  # of the run
 
 
 def build_table(
@@ -112,7 +113,7 @@ def build_table(
         *([NOTE] if with_cost else []),
         *reservations(evidence.run),
     ]
-    return Table(title, lines, names, like_paper, notes, with_cost)
+    return Table(title, lines, names, like_paper, notes, with_cost, evidence.run.name)
 
 
 def table_order(rows: Sequence[Row]) -> list[Row]:
@@ -151,8 +152,8 @@ def table_notes(lines: Sequence[Line], beside_paper: Study | None) -> list[str]:
         published = [cell.published for line in lines for cell in line.cells.values() if cell.published]
         doubts = dict.fromkeys(doubt for figure in published for doubt in figure.doubts)
         remarks = dict.fromkeys(remark for figure in published for remark in figure.remarks)
-        notes += [f"? {paper.DOUBTS[doubt]}" for doubt in doubts]
-        notes += [f"† {paper.REMARKS[remark]}" for remark in remarks]
+        notes += [f"? {paper.DOUBTS[doubt]}." for doubt in doubts]
+        notes += [f"† {paper.REMARKS[remark]}." for remark in remarks]
         size, epochs = beside_paper.data.train_size, beside_paper.training.epochs
         images = f"{size:,} images" if size else "all images but those for validation"
         notes.append(f"Ours: {images}, {epochs} epochs; the paper's: 250 epochs for MLPs, 100 for CNNs.")

@@ -5,9 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pilotstudy.arms.arm import Setting
+from pilotstudy.data.dataset import TestSet
 from pilotstudy.errors import DataError, InputError, RunLockedError, nearest
 from pilotstudy.runs.frozen import FrozenStudy, FrozenTest, Start
 from pilotstudy.runs.keys import key_of
@@ -15,7 +20,7 @@ from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.lock import FileLock, Lease, lock_of
 from pilotstudy.runs.provenance import provenance
 from pilotstudy.runs.records import Proposal, TrialResult
-from pilotstudy.storage import names, place, read, write
+from pilotstudy.storage import names, place, read, readable, write
 from pilotstudy.study.looks import Looks
 from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Location
@@ -111,6 +116,21 @@ class Run:
     def key(self, trial: Trial, fingerprint: str) -> str:
         """Settings, data, seed and code version: trials with the same key are the same trial."""
         return key_of(trial, fingerprint)
+
+    def keep_soft_labels(self, tests: Iterable[TestSet]) -> None:
+        """Keeps what people said of images that test, for figures of ensembles, which no trial has."""
+        for test in tests:
+            path = self.files.soft_labels_of(test.fingerprint)
+            if test.soft_labels is not None and not path.exists():
+                write(path, partial(np.save, arr=test.soft_labels))
+
+    def soft_labels(self, test: FrozenTest) -> NDArray[np.float64] | None:
+        """[n, K], in the order of the test set's predictions; None where it has none."""
+        path = self.files.soft_labels_of(test.fingerprint)
+        try:
+            return np.asarray(np.load(readable(path)), np.float64) if path.exists() else None
+        except (OSError, ValueError, EOFError) as error:
+            raise DataError(f"{path} is damaged: remove it, and `pilotstudy resume` writes it again") from error
 
     def result(self, key: str) -> TrialResult | None:
         """What has become of a trial; None where there is no file, or a damaged one: then it is trained again."""

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pilotstudy.arms.arm import Choice, Declared, Range
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.data.dataset import DataSet
-from pilotstudy.errors import DataError, InputError
+from pilotstudy.errors import DataError
 from pilotstudy.runs.records import Plain, first_problem, json_or_none
 from pilotstudy.storage import check_format
 from pilotstudy.study.looks import Looks
@@ -108,12 +108,12 @@ class FrozenStudy:
     def from_json(cls, text: bytes | str, path: Path) -> "FrozenStudy":
         content = json_or_none(text)
         if not isinstance(content, Mapping):
-            raise DataError(f"{path} is damaged: bring a copy of it back, or start the study under another name")
+            raise damaged(path)
         check_format(path, content, cls.FORMAT)
         try:
             return _FROZEN.validate_python(content)
         except ValidationError as error:
-            raise InputError(f"{path} cannot be read: {first_problem(error)}") from error
+            raise damaged(path, f" ({first_problem(error)})") from error
 
 
 def with_units(study: Study) -> Study:
@@ -129,3 +129,8 @@ def with_units(study: Study) -> Study:
 
 
 _FROZEN = TypeAdapter(FrozenStudy)
+
+
+def damaged(path: Path, why: str = "") -> DataError:
+    """What to raise where a run's record is not one."""
+    return DataError(f"{path} is damaged{why}: bring a copy of it back, or start the study under another name")

@@ -1,10 +1,14 @@
 """The one place that knows the names of the files in a run's folder."""
 
+import os
+import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pilotstudy.storage import is_remote
+from pilotstudy.storage import is_remote, place
+
+JOB_SERVER = "PILOTSTUDY_JOB_SERVER"  # in a submitted job's environment: the --address that it was sent to
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,27 @@ class RunFiles:
         self.epochs = folder / "epochs"
         self.all_epochs = folder / "epochs.parquet"  # the same rows, of all trials, once a run has ended
         self.predictions = folder / "predictions"
+        self.soft_labels = folder / "soft-labels"
         self.proposals = folder / "search"
         self.checkpoints = folder / "checkpoints"  # of trials that are under way
         self.dashboard = folder / "dashboard.html"
         self.lock = folder / "lock"
         self.stop = folder / "stop"
+        self.running = folder / "running.json"  # what is trained now, while a driver is at work
         # What Ray and Optuna print; beside a run on an object store it stays on the driver's machine.
         local = Path(tempfile.gettempdir()) / f"pilotstudy-{folder.name}.log"
         self.log = local if is_remote(folder) else folder / "log.txt"
+
+    def hint(self, command: str, *options: str) -> str:
+        """A command about this run, for a message: as it can be typed, wherever the run lies."""
+        server = os.environ.get(JOB_SERVER)
+        where = ["--address", server] if server and "--errors" not in options else self.runs_dir_option()
+        return f"`{shlex.join(['pilotstudy', command, self.folder.name, *options, *where])}`"
+
+    def runs_dir_option(self) -> list[str]:
+        """What finds this run by its name, in this shell."""
+        runs_dir = self.folder.parent
+        return [] if runs_dir == place(os.environ.get("PILOTSTUDY_RUNS") or "runs") else ["--runs-dir", str(runs_dir)]
 
     def trial(self, key: str) -> TrialFiles:
         """The files of one trial."""
@@ -53,6 +70,10 @@ class RunFiles:
             self.checkpoints / f"{key}.pt",
             self.checkpoints / f"{key}.json",
         )
+
+    def soft_labels_of(self, fingerprint: str) -> Path:
+        """Where the soft labels of a further test set are."""
+        return self.soft_labels / f"{fingerprint[:20]}.npy"
 
     def proposal(self, arm: str, number: int) -> Path:
         """Where the settings are that an arm's search proposed."""

@@ -65,12 +65,12 @@ _HOLDERS = TypeAdapter(Holder)
 
 
 @contextmanager
-def beating(beat: Callable[[], object]) -> Iterator[None]:
-    """Calls `beat` every few seconds, in a thread of its own, until the block ends."""
+def beating(beat: Callable[[], object], seconds: float | None = None) -> Iterator[None]:
+    """Calls `beat` every few seconds, in a thread of its own, until the block ends. What it raises is forgotten."""
     ended = threading.Event()
 
     def work() -> None:
-        while not ended.wait(BEAT_SECONDS):
+        while not ended.wait(seconds or BEAT_SECONDS):
             with contextlib.suppress(Exception):
                 beat()
 

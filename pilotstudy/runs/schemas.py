@@ -16,6 +16,7 @@ from pilotstudy.arms.arm import Mode
 from pilotstudy.errors import DataError
 from pilotstudy.metrics import registry
 from pilotstudy.metrics.soft import SOFT_METRICS
+from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.records import OWN_SPLITS, At
 from pilotstudy.storage import check_format, readable, write
 
@@ -139,10 +140,7 @@ def read(path: Path, schema: pa.Schema | None = None, required: Sequence[str] = 
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno:  # the system's: not there, not ours to read
             raise
-        raise DataError(
-            f"{path} is damaged: `pilotstudy resume` writes trials.parquet again; of another file, remove it and the "
-            "result of the same name, and it is made again too"
-        ) from error
+        raise DataError(f"{path} is damaged: {how_to_mend(path)}") from error
     if schema is None:
         return table
     if missing := set(required) - set(table.column_names):
@@ -151,6 +149,16 @@ def read(path: Path, schema: pa.Schema | None = None, required: Sequence[str] = 
         if field.name not in table.column_names:
             table = table.append_column(field, pa.nulls(len(table), field.type))
     return table.select(schema.names).cast(schema)
+
+
+def how_to_mend(path: Path) -> str:
+    """What to do about a file of a run that is damaged or missing."""
+    files = RunFiles(path.parent)
+    if path == files.trials:
+        return f"{files.hint('resume')} writes it again"
+    files = RunFiles(path.parent.parent)
+    result = files.trial(path.stem).result
+    return f"remove it and its trial's {result.parent.name}/{result.name}, and {files.hint('resume')} makes both again"
 
 
 def own_metadata(schema: pa.Schema) -> object:
@@ -167,8 +175,7 @@ def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool 
         table = read(path, PREDICTIONS, required=PREDICTIONS.names[:-1])  # format 1 had no expected entropy
     except (FileNotFoundError, KeyError, pa.ArrowException) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
-        advice = "remove its trial's result too, and `pilotstudy resume` makes both again"
-        raise DataError(f"{path} {what}: {advice}") from error
+        raise DataError(f"{path} {what}: {how_to_mend(path)}") from error
     columns = [table[name].combine_chunks() for name in ("at", "mode", "split")]
     words = [column.dictionary.to_pylist() for column in columns]
     codes = np.stack([column.indices.to_numpy() for column in columns], 1)

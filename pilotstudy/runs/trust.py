@@ -4,6 +4,7 @@ A run's folder may come from anybody, and its metrics may be Python. Looking at 
 """
 
 import hashlib
+import shlex
 from collections.abc import Iterable
 
 from pilotstudy import extensions
@@ -34,7 +35,7 @@ def load_trusted(run: Run) -> None:
     if unknown:
         message(
             f"run {run.name}: {', '.join(unknown)} came with it and was never run here, so metrics of its own are left "
-            f"out; `pilotstudy check {run.files.folder}` looks at it, and trusts it from then on"
+            f"out; `pilotstudy check {quoted(run)}` looks at it, and trusts it from then on"
         )
         return
     load_uses(study)
@@ -46,8 +47,13 @@ def check_trusted(run: Run) -> None:
     if unknown:
         raise InputError(
             f"run {run.name}: {', '.join(unknown)} came with it and was never run here; look at it, and if you "
-            f"trust it, `pilotstudy check {run.files.folder}` tries it, and `resume` goes on from then on"
+            f"trust it, `pilotstudy check {quoted(run)}` tries it, and {run.files.hint('resume')} goes on from then on"
         )
+
+
+def quoted(run: Run) -> str:
+    """Its folder, as it can be typed."""
+    return shlex.quote(str(run.files.folder))
 
 
 def _unknown(uses: Iterable[Used]) -> list[str]:

@@ -9,6 +9,7 @@ import torch
 from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.console import message
 from pilotstudy.data.dataset import DataSet
+from pilotstudy.data.splits import split
 from pilotstudy.errors import InputError, PilotstudyError
 from pilotstudy.method.regulariser import Regulariser
 from pilotstudy.metrics import scores
@@ -30,7 +31,9 @@ PAPERS = ("mlp-1024", "mlp-512", "cnn")  # networks of which is known that all o
 def check_trained_here(run: Run, study: Study) -> None:
     """Refuses a run whose predictions were made elsewhere."""
     if study.imported:
-        raise InputError(f"run {run.name!r} was imported: there is nothing to train; `pilotstudy import` adds to it")
+        raise InputError(
+            f"run {run.name!r} was imported: there is nothing to train; `pilotstudy import` with its name adds to it"
+        )
     if run.files.study.exists() and run.study().imported:
         raise InputError(f"run {run.name!r} was imported, and nothing is trained in it: give another name with --name")
 
@@ -117,6 +120,17 @@ def looks_of(run: Run, study: Study, looks: Looks | None) -> tuple[Study, Looks 
     return study, looks.taken_up(before)
 
 
+def check_sizes(study: Study, data: DataSet) -> None:
+    """Refuses what the data cannot be split into, as each trial would."""
+    images, validation = len(data.train_labels), study.data.validation
+    if validation >= images:
+        raise InputError(
+            f"data.validation = {validation}: there are {images} training images, and some are to train: choose "
+            f"1 to {images - 1}, such as {max(1, images // 10)}"
+        )
+    split(data.train_labels, validation, study.data.train_size)
+
+
 def check_models(study: Study, data: DataSet) -> None:
     """Builds each arm once, where network, arm or average are not the paper's.
 
@@ -124,6 +138,7 @@ def check_models(study: Study, data: DataSet) -> None:
     said here, once.
     """
     check_metrics(len(data.classes))
+    check_sizes(study, data)
     own = {name for name in study.arms if not _is_ours(study.method(name))}
     usual = not (study.network.options or study.network.layers) and study.training.average.name == "none"
     arms = own if study.network.name in PAPERS and usual else set(study.arms)

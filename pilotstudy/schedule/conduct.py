@@ -65,7 +65,8 @@ def start(
     """Runs what the run folder does not hold yet. With `looks`, seeds are added until the judge wants no more."""
     check_trained_here(run, study)
     with run.locked():
-        run.files.stop.unlink(missing_ok=True)
+        for path in run.files.stop, run.files.running:  # left by an earlier driver
+            path.unlink(missing_ok=True)
         study, looks = looks_of(run, study, looks)
         folder = Path(location.data_dir) if location.data_dir else None
         data = load_study_data(study, folder)
@@ -78,6 +79,7 @@ def start(
         if again := director.number_without_tests():
             message(f"{again} finished trials lack a test set of the study: they are trained again")
         run.freeze(study, location, data.fingerprint, looks, tests_of(data))
+        run.keep_soft_labels(data.tests)
         left = _complete(director, data, engine, quiet, limits or Limits())
         reused = director.number_from_earlier()
         if reused:
@@ -133,13 +135,13 @@ def _run_all(director: Director, data: DataSet, engine: Engine, quiet: bool, lim
     if ended.afterwards:
         message(ended.afterwards)
     if isinstance(ended.error, NotDoneError):
-        raise NotDoneError(f"{ended.error}; `pilotstudy resume {run.name}` goes on from here")
+        raise NotDoneError(f"{ended.error}; {run.files.hint('resume')} goes on from here")
     if ended.error:
         raise ended.error
     if ended.stopping == "interrupted":
-        raise InterruptedRunError(f"interrupted, nothing is lost; `pilotstudy resume {run.name}` goes on from here")
+        raise InterruptedRunError(f"interrupted, nothing is lost; {run.files.hint('resume')} goes on from here")
     if ended.stopping:
-        raise NotDoneError(f"{WHY[ended.stopping]}; `pilotstudy resume {run.name}` goes on from here")
+        raise NotDoneError(f"{WHY[ended.stopping]}; {run.files.hint('resume')} goes on from here")
     seconds = time.monotonic() - since
     message(f"done in {seconds:.0f} s")
     return limits.less(seconds, ended.spent)
@@ -155,7 +157,7 @@ def _check(director: Director, run: Run) -> None:
         first = failed[0]
         raise NotDoneError(
             f"{len(failed)} of {director.total} trials failed, the first ({first.name}) with: {first.error}; "
-            f"`pilotstudy status {run.name} --errors` shows all, `pilotstudy resume {run.name}` tries them again"
+            f"{run.files.hint('status', '--errors')} shows all, {run.files.hint('resume')} tries them again"
         )
     diverged = sum(item.status is Status.DIVERGED for item in director.items)
     if diverged:

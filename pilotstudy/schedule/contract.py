@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from pilotstudy.arms.arm import Arm, Choice
-from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.arms.catalogue import all_arms, arm_named
+from pilotstudy.arms.composing import composed
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import InputError
 from pilotstudy.metrics import scores
@@ -100,7 +101,12 @@ def check_network(name: str) -> list[Checked]:
 
 
 def check_arm(arm: Arm) -> list[Checked]:
-    """It trains, samples where it says so, resumes to the bit, and leaves initial weights and images alone."""
+    """It trains, samples where it says so, resumes to the bit, and leaves initial weights and images alone.
+
+    What acts on another arm does so around dropout.
+    """
+    if arm.wraps:
+        arm = composed([arm, arm_named("dropout")])
     rules = {
         "defaults within the space": _defaults_in_space,
         "leaves the initial weights alone": _leaves_weights,
@@ -264,7 +270,7 @@ def trainer(arm: str, network: str | None = None, seed: int = 3) -> Trainer:
     small = {"name": "mlp", "options": {"hidden": [32, 16]}}
     trial = Trial(
         arm=arm,
-        settings=all_arms()[arm].settings().model_dump(),
+        settings=arm_named(arm).settings().model_dump(),
         seed=seed,
         data=Data.model_validate({"name": "made up", "validation": VALIDATION}),
         network=NetworkChoice.model_validate(network or small),
@@ -281,5 +287,5 @@ def _equal(one: Trainer, other: Trainer) -> bool:
 
 
 def _network_equal(one: Trainer, other: Trainer) -> bool:
-    ours, theirs = (dict(each.regulariser.network.named_parameters()) for each in (one, other))
+    ours, theirs = (dict(each.regulariser.innermost.named_parameters()) for each in (one, other))
     return all(name in ours and torch.equal(ours[name], value) for name, value in theirs.items())

@@ -137,6 +137,7 @@ class _Loop:
             if record is None:
                 break
             self.screen.progress(item, record)
+            self.director.save_soon()
             if self._stops_early(item, trial.trainer.epoch, record) and not trial.ended:
                 self.director.stopped_early(item.key, trial.trainer.epoch, trial.seconds)
                 return

@@ -51,6 +51,7 @@ class TrialTable:
         self._places = earlier.select(OF_PLACES).slice(0, 0)
         self._writing = False
         self._next = time.monotonic() + SAVE_SECONDS
+        self._written = 0, 0
 
     def add(self, result: TrialResult) -> int:
         """The row of a result."""
@@ -67,9 +68,11 @@ class TrialTable:
             del self._fresh[: len(fresh)]
 
     def save_soon(self, items: Sequence[Item]) -> None:
-        """Writes it, in a thread, if it is time: 2 s after it was written last, and 20 times as long as that took."""
+        """Writes it, in a thread, if there is something new and it is time: 2 s after it was written last, and 20 times
+        as long as that took.
+        """
         self.background.check()
-        if not self._writing and time.monotonic() > self._next:
+        if not self._writing and time.monotonic() > self._next and self._written != (len(items), self._count):
             self._writing = True
             self.background.after_all(lambda: self._write(items))
 
@@ -79,7 +82,7 @@ class TrialTable:
         self._write(items)
 
     def _write(self, items: Sequence[Item]) -> None:
-        started = time.monotonic()
+        started, self._written = time.monotonic(), (len(items), self._count)
         schemas.save(self.files.trials, self._table(items[:]))
         ended = time.monotonic()
         self._next = ended + max(SAVE_SECONDS, 20 * (ended - started))

@@ -53,6 +53,17 @@ def test_what_reads_can_print_json(pilotstudy):
     assert any(what.startswith("CUDA") for what in doctor)
 
 
+def test_show_says_what_is_not_set_and_can_be_run_as_it_is(pilotstudy, tmp_path):
+    code, out, _ = pilotstudy("show", "quickstart", "--set", "training.epochs=7")
+    assert code == 0
+    assert {"epochs = 7", "# image_size is not set", "# patience is not set"} <= set(out.splitlines())
+    (tmp_path / "quickstart.toml").write_text(out)
+    assert reading.read_study(str(tmp_path / "quickstart.toml")) == reading.read_study(
+        "quickstart", {"training.epochs": 7}
+    )
+    refused(pilotstudy("show", "quickstart", "--set", "training.epoch=7"), 2, "did you mean 'epochs'?")
+
+
 def test_tables_for_people(pilotstudy):
     code, out, _ = pilotstudy("arms")
     assert code == 0

@@ -17,9 +17,24 @@ def test_the_commands(run, pilotstudy):
     assert json.loads(pilotstudy("claims", "made", "--json", *where)[1])["claims"][0]["verdict"] == "holds"
     assert "pilot-a-aug@mc" in pilotstudy("compare", "made", "--metric", "nll", *where)[1]
     assert "ensemble" in pilotstudy("ensembles", "made", *where)[1]
-    assert pilotstudy("table", "made", "--format", "latex", "--like", "paper", *where)[1].startswith("\\begin{table}")
+    assert "\\begin{table}" in pilotstudy("table", "made", "--format", "latex", "--like", "paper", *where)[1]
     assert pilotstudy("table", "made", "--format", "pdf", *where)[0] == 2
     assert pilotstudy("compare", "made", "--metric", "nlll", *where)[0] == 2
+
+
+def test_a_page_of_several_runs(run, pilotstudy, tmp_path, monkeypatch):
+    made(tmp_path / "other", points=40, search=None, most=6)
+    monkeypatch.chdir(tmp_path)
+    words = ("dashboard", run.files.folder, "other", "--runs-dir", tmp_path)
+    assert pilotstudy(*words)[:2] == (0, "comparison.html\n")
+    assert "Compared: made, other" in (tmp_path / "comparison.html").read_text()
+    assert pilotstudy(*words, "-o", tmp_path / "new" / "x.html")[1].strip() == str(tmp_path / "new" / "x.html")
+    refused(pilotstudy(*words, "--live"), 2, "--live is for one run")
+    refused(pilotstudy(*words, "--all"), 2, "several runs to compare, or --all")
+    refused(pilotstudy(*words, "othr"), 2, "unknown run 'othr'", "did you mean 'other'")
+    refused(pilotstudy(*words, tmp_path / "other"), 2, "run 'other' is given twice")
+    refused(pilotstudy("dashboard"), 2, "give a run")
+    refused(pilotstudy("dashboard", *["other"] * 21, "--runs-dir", tmp_path), 2, "2 to 20 runs, and these are 21")
 
 
 def test_a_damaged_table_is_one_line(pilotstudy, tmp_path):

@@ -132,7 +132,7 @@ def test_without_validation_nothing_is_scaled_and_nothing_made_up(original, pilo
     assert pilotstudy("table", *where)[1].startswith("Mine: test figures, 60 test images")
     state = json.loads(pilotstudy("list", "--runs-dir", tmp_path, "--json")[1])[0]
     assert (state["state"], state["done"], state["trials"], state["data"]) == ("done", 6, 6, "CIFAR")
-    assert json.loads(pilotstudy("status", *where, "--json")[1])[0]["finished"] == 6
+    assert json.loads(pilotstudy("status", *where, "--json")[1])["phases"][0]["finished"] == 6
     loaded = package.load(tmp_path / "mine")
     assert loaded.predictions.num_rows == 10 * 60
     assert "training" not in loaded.study.to_toml()

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from pilotstudy import cli
+from pilotstudy.errors import NotDoneError
 from pilotstudy.study import spec
 from tests.support.command_line import refused
 from tests.support.pictures import image_folder, parquet_folder
@@ -33,11 +34,21 @@ TRAIN = ("train", "quickstart", "--arm", "vanilla")
         ((*TRAIN, "--set", "arms.dropout.rate=1.5"), 2, ("arms.dropout.rate = 1.5", "less than 1")),
         ((*TRAIN, "--set", "title.x=1"), 2, ("'title' has no keys",)),
         ((*TRAIN, "--set", "epochs"), 2, ("expected key=value",)),
+        (
+            ("run", "cifar-shift", "--dry-run", "--set", "tests.2.size=5"),
+            2,
+            ("tests.2.size: '2' is none of the list's", "0 to 1"),
+        ),
+        (("run", "cifar-shift", "--dry-run", "--set", "tests.-1.size=5"), 2, ("'-1' is none of the list's entries",)),
+        (("run", "cifar-shift", "--dry-run", "--set", "tests.1.size=0"), 2, ("tests.1.size = 0: it must be",)),
         ((*TRAIN, "--set", "data.name=cifar11"), 2, ("unknown data set", "did you mean 'cifar10'")),
         ((*TRAIN, "--train-size", "9"), 2, ("choose 10 to",)),
         ((*TRAIN, "--device", "cuda:7"), 2, ("cuda:7",)),
         ((*TRAIN, "--device", "tpu"), 2, ("device 'tpu'",)),
-        ((*TRAIN, "--seed", "-1"), 2, ("--seed",)),
+        ((*TRAIN, "--seed", "-1"), 2, (": --seed: it must be greater than or equal to 0; --help",)),
+        (("run", "quickstart", "--seeds", "1000000000"), 2, (": --seeds: it must be less than or equal to 10000",)),
+        (("ensembles", "x", "--recalibrate", "fo"), 2, (": --recalibrate: 'fo' is not one of 'temperature'",)),
+        (("run", "quickstart", "--inline", "--runs-dir", "/proc/x"), 6, ("/proc/x/quickstart", "; choose another")),
         (("train", "cifar-cnn", "--arm", "vanilla", "--data-dir", "/nowhere"), 3, ("/nowhere holds no cifar10",)),
         (("run", "quickstart", "--max-cost", "5"), 2, ("--max-cost 5 needs --price", "--price 0.7", "--price L4")),
         (("resume", "quickstart", "--max-cost", "5"), 2, ("--max-cost 5 needs --price",)),
@@ -79,6 +90,22 @@ def test_broken_data(pilotstudy, tmp_path):
     folder = image_folder(tmp_path / "pictures")
     (folder / "test/cat/000.png").write_bytes(b"")
     refused(pilotstudy("data", "prepare", folder), 3, "test/cat/000.png", "repair or remove it")
+
+
+def test_a_validation_part_that_the_data_do_not_have_is_refused_before_a_trial(pilotstudy, tmp_path):
+    words = ("run", "quickstart", "--inline", "-q", "--runs-dir", tmp_path, "--set", "data.validation=10000")
+    refused(pilotstudy(*words), 2, "data.validation = 10000: there are 10000 training images", "such as 1000")
+
+
+def test_ray_that_does_not_start_is_no_bug(monkeypatch, tmp_path):
+    connect = pytest.importorskip("pilotstudy.cluster.connect")
+
+    def give_up(**options: object) -> None:
+        raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr(connect.ray, "init", give_up)
+    with pytest.raises(NotDoneError, match=r"timed out.*--inline"), connect.connected(None, tmp_path / "log.txt"):
+        pass
 
 
 def test_debug_shows_the_traceback(monkeypatch):

@@ -8,6 +8,14 @@ from pilotstudy.study import reading
 from tests.support.made_run import FINGERPRINT
 
 
+def test_an_export_to_publish_leaves_out_predictions(run, tmp_path):
+    export(run, tmp_path / "all")
+    written = export(run, tmp_path / "small", predictions=False)
+    names, fewer = ({path.name for path in (tmp_path / which).iterdir()} for which in ("all", "small"))
+    assert names - fewer == {"predictions.parquet"}
+    assert written == len(fewer)
+
+
 def test_export_is_whole_and_can_be_run_again(run, tmp_path):
     folder = tmp_path / "out"
     assert export(run, folder) == len(list(folder.iterdir()))

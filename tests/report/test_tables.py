@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.report import formats
-from pilotstudy.report.plain import claims_text
-from pilotstudy.report.table import build_table
+from pilotstudy.report.latex import latex_text
+from pilotstudy.report.table import Cell, Line, Table, build_table
+from pilotstudy.report.texts import claims_text
 from pilotstudy.study.spec import Claim
 from pilotstudy.study.statements import Row
 from tests.support.made_run import made
@@ -60,17 +62,50 @@ def test_what_a_user_wrote_is_escaped(tmp_path):
     assert r"\& 50 \% of \$x\_1\$ \textbackslash{} \{a\}" in formats.as_latex(table)
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
-@pytest.mark.parametrize("like_paper", [False, True])
-def test_latex_compiles(run, tmp_path, like_paper):
-    body = formats.as_latex(build_table(RunEvidence(run), like_paper=like_paper))
-    packages = "\\usepackage{booktabs}\\usepackage{graphicx}"
-    (tmp_path / "t.tex").write_text(
-        f"\\documentclass{{article}}{packages}\\begin{{document}}\n{body}\n\\end{{document}}"
-    )
+def test_no_letter_is_lost_in_latex():
+    maths = r"$\geq$ 5$^\circ$ $\approx$ $\sigma$$^2$ $\mu$ $\Omega$ $\dagger$ $<$b$>$"
+    assert latex_text("≥ 5° ≈ σ² µ Ω † <b>") == maths
+    assert latex_text("Größe Łódź naïve") == r"Gr\"{o}\ss{}e \L{}\'{o}d\'{z} na\"{i}ve"
+    assert latex_text("🦊 漢 ½\n\x07") == "[fox face] [U+6F22] 1/2  "
+    every = "".join(map(chr, range(32, 0x3000)))
+    assert latex_text(every).isascii()
+
+
+def compiled(folder: Path, body: str) -> tuple[str, str]:
+    """What pdflatex says, and the text of the pages."""
+    text = f"\\documentclass{{article}}\\usepackage{{booktabs}}\\begin{{document}}\n{body}\n\\end{{document}}"
+    (folder / "t.tex").write_text(text)
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+    pages = subprocess.run(
+        ["pdftotext", "-layout", "t.pdf", "-"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout, pages.stdout
+
+
+NO_LATEX = pytest.mark.skipif(not shutil.which("pdflatex") or not shutil.which("pdftotext"), reason="needs LaTeX")
+
+
+@NO_LATEX
+@pytest.mark.parametrize("like_paper", [False, True])
+def test_latex_fits_the_page_in_type_that_can_be_read(run, tmp_path, like_paper):
+    body = formats.as_latex(build_table(RunEvidence(run), like_paper=like_paper))
+    assert "\\label{tab:made}" in body
+    assert "resizebox" not in body
+    said, pages = compiled(tmp_path, body)
+    assert "Overfull" not in said
+    assert ("0.562 ± 0.012" in pages) == like_paper  # the paper's
+
+
+@NO_LATEX
+def test_latex_of_odd_texts_and_many_rows(tmp_path):
+    letters = "".join(latex_text(chr(code)) + " " for code in [*range(33, 0x250), *range(0x370, 0x400), 0x1F98A])
+    lines = [Line(Row(f"arm-{n}"), 3, {"nll": Cell(None)}) for n in range(100)]
+    said, pages = compiled(tmp_path, f"{letters}\n\n{formats.as_latex(Table('Long', lines, ('nll',), False, []))}")
+    assert "too large" not in said  # for a page
+    assert pages.count("Table 1: Long") == 3
+    assert "Arm-99" in pages
 
 
 def test_a_run_without_results_says_so(tmp_path):

@@ -53,8 +53,24 @@ def test_one_damaged_run_hides_no_other(pilotstudy, tmp_path, damage, state):
     damage(Run(tmp_path / "first"))
     code, out, err = pilotstudy("list", "--runs-dir", tmp_path, "--json")
     assert (code, err) == (0, "")
-    assert [(row["run"], row["state"]) for row in json.loads(out)] == [("first", state), ("second", "stopped")]
-    assert state in pilotstudy("list", "--runs-dir", tmp_path)[1]
+    assert [(row["run"], row["state"]) for row in json.loads(out)] == [("second", "stopped"), ("first", state)]
+    code, out, err = pilotstudy("list", "--runs-dir", tmp_path)
+    assert (code, err.count("\n")) == (0, 1)
+    assert state in out
+    assert "run 'first' cannot be read" in err
+    assert state.removeprefix("damaged: ") in err
+
+
+def test_runs_are_listed_with_the_last_started_first(pilotstudy, tmp_path):
+    for name, started in ("a", "2026-03-01"), ("b", "2026-05-01"), ("c", "2026-04-01"):
+        run = made(tmp_path / name, points=20, most=1)
+        frozen = json.loads(run.files.study.read_text())
+        frozen["history"][-1]["at"] = f"{started}T00:00:00+00:00"
+        run.files.study.write_text(json.dumps(frozen))
+    rows = json.loads(pilotstudy("list", "--runs-dir", tmp_path, "--json")[1])
+    assert [row["run"] for row in rows] == ["b", "c", "a"]
+    lines = pilotstudy("list", "--runs-dir", tmp_path)[1].splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [[name, "stopped", "1"] for name in "bca"]
 
 
 def test_the_history_tells_what_was_known_each_time(tmp_path):

@@ -195,7 +195,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=LONG)
     assert process.returncode == 130
-    assert "`pilotstudy resume quickstart` goes on from here" in err
+    assert f"`pilotstudy resume quickstart --runs-dir {tmp_path}` goes on from here" in err
     assert list((tmp_path / "quickstart" / "checkpoints").glob("*.pt"))
     assert "Traceback" not in err
     assert out == ""

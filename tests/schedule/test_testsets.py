@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy.special import log_softmax
 from sklearn.metrics import roc_auc_score
 
 from pilotstudy.data.testsets import load_tests
+from pilotstudy.errors import DataError, InputError
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.shift import all_test_figures
@@ -147,8 +149,34 @@ def test_shift_is_held_against_the_same_images(run, evidence):
     assert told.difference_low < told.difference < told.difference_high
     own = figures["people", "vanilla", "nll"]
     assert own.difference == pytest.approx(0, abs=1e-9)
-    assert figures["people", "vanilla", "soft_kl"].figure > 0
     assert figures["contrast-1", "vanilla", "nll"].images == 30
+
+
+def test_every_row_is_held_against_soft_labels_ensembles_too(place, run, evidence):
+    figures = {(str(f.row), f.metric): f for f in all_test_figures(evidence, resamples=200) if f.test == "people"}
+    soft = np.load(place / "soft.npy").astype(float)
+    soft /= soft.sum(1, keepdims=True)
+    rows = evidence.at(test="people").rows
+    assert "ensemble" in map(str, rows)
+    for row, by_seed in rows.items():
+        expected = [-(soft * log_p).sum(1).mean() for log_p in by_seed.values()]
+        told = figures[str(row), "soft_nll"]
+        assert (told.figure, told.seeds) == (pytest.approx(np.mean(expected)), len(by_seed))
+        entropy = -(soft * np.log(soft)).sum(1).mean()
+        assert figures[str(row), "soft_kl"].figure == pytest.approx(np.mean(expected) - entropy)
+    stored = [
+        each.figures["soft_nll"]
+        for trial in evidence.finished
+        for each in trial.evaluations
+        if (trial.arm, trial.phase, each.split, each.scaled) == ("vanilla", "arms", "people", False)
+    ]
+    assert figures["vanilla", "soft_nll"].figure == pytest.approx(np.mean(stored), abs=1e-6)
+    (file,) = run.files.soft_labels.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    with pytest.raises(DataError, match="is damaged: remove it, and `pilotstudy resume` writes it again"):
+        all_test_figures(evidence, resamples=200)
+    file.write_bytes(whole)
 
 
 def test_what_is_unseen_has_scores_where_predictions_have_them(run, evidence):
@@ -207,11 +235,32 @@ def test_commands_read_them(run, pilotstudy):
     code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "contrast-6")
     assert (code, out) == (2, "")
     assert "did you mean" in error
+    code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "")
+    assert (code, out) == (2, "")
     code, out, error = pilotstudy("table", name, "--runs-dir", folder, "--test", "unseen", "--metric", "nll")
     assert code == 2
+    claim = "auroc_mi[unseen]: dropout@mc > vanilla"
+    assert "the run has no auroc_mi of vanilla" in pilotstudy("claims", name, "--runs-dir", folder, "--claim", claim)[1]
     code, out, error = pilotstudy("compare", name, "--runs-dir", folder, "--test", "contrast-3", "--at", "best")
     assert code == 2
     assert "at the last epoch only" in error
+
+
+def test_what_was_added_and_is_not_predicted_yet_is_left_out(run, evidence, tmp_path, pilotstudy):
+    """As in a run that was interrupted before its trials were trained again."""
+    copy = Run(shutil.copytree(run.files.folder, tmp_path / "squares"))
+    added = dataclasses.replace(evidence.tests["unseen"], fingerprint="other")
+    frozen = copy.frozen()
+    copy._keep(dataclasses.replace(frozen, tests={**frozen.tests, "added": added}))
+    words = "--runs-dir", tmp_path, "--json"
+    code, out, error = pilotstudy("tests", "squares", *words)
+    assert (code, {record["test"] for record in json.loads(out)}) == (0, set(frozen.tests))
+    assert "added: left out" in error
+    assert pilotstudy("export", "squares", "--runs-dir", tmp_path, "-o", tmp_path / "out")[0] == 0
+    copy._keep(dataclasses.replace(frozen, tests={"added": added}))
+    code, out, error = pilotstudy("tests", "squares", *words)
+    assert (code, out) == (2, "")
+    assert "has trials without predictions of 'added': resume it" in error
 
 
 def test_the_page_has_them(run, evidence):
@@ -238,6 +287,7 @@ def test_the_page_has_them(run, evidence):
         ([{"data": "svhn", "name": "temperature"}], "a test set cannot be called 'temperature'"),
         ([{"data": "svhn", "kind": "odd"}], "tests.0.kind"),
         ([{"data": "corrupted:noise", "kind": "ood"}], "these are the study's own images, so it must be 'shift'"),
+        ([{"data": "squares", "kind": "ood"}], "these are the study's own images, so it must be 'shift'"),
         ([{"data": "corrupted:all", "name": str(n)} for n in range(4)], "a study has at most 100 test sets"),
         ([{"name": "a"}], "tests.0.data"),
     ],
@@ -249,12 +299,21 @@ def test_what_is_wrong_with_them_is_told_when_the_study_is_read(tests, words):
     assert type(error.value).exit_code == 2
 
 
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"data": "corrupted:contarst"}])
+def test_claims_about_test_sets_that_are_wrong_are_not_told_wrong_too(wrong):
+    tests = [CONTENT["tests"][0] | wrong, CONTENT["tests"][1], UNSEEN]
+    with pytest.raises(InputError, match=r"tests\.0\.(size|data) = ") as error:
+        validate_study(CONTENT | {"tests": tests}, "here")
+    assert "claims" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("holds", "words"),
     [
         ("nll[noise-1]: dropout < vanilla", "unknown qualifier 'noise-1'"),
         ("nll[unseen]: dropout < vanilla", "unknown metric 'nll' of a test set that is out of distribution"),
-        ("auroc_msp[people]: dropout < vanilla", "unknown metric 'auroc_msp'"),
+        ("auroc_msp[people]: dropout < vanilla", "'auroc_msp': only a test set that is out of distribution has it"),
+        ("auroc_msp: dropout < vanilla", "'auroc_msp': only a test set that is out of distribution has it"),
         ("nll[people, contrast-1]: dropout < vanilla", "people and contrast-1 both are test sets"),
     ],
 )
