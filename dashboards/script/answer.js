@@ -18,14 +18,14 @@ const answerSection = (() => {
   }
 
   function forestTrace(row, metric) {
-    const { color, symbol } = look.ofRow(row);
+    const { color, symbol } = shownRows.has(row.row) ? look.ofRow(row) : shownRows.faded();
     const value = row[metric];
     const best = row[`${metric}_best`];
     return {
       type: "scatter",
       mode: "markers",
       x: [value],
-      y: [row.label],
+      y: [look.plain(row.label)],
       error_x: {
         type: "data",
         symmetric: false,
@@ -38,7 +38,7 @@ const answerSection = (() => {
       marker: { color, symbol: best ? "star" : symbol, size: best ? 14 : 9 },
       name: row.label,
       showlegend: false,
-      hovertemplate: `%{y}: %{x:.4f}<extra>${row.seeds} seeds</extra>`,
+      hovertemplate: `%{y}: %{x:.4f}<br>95 %: ${intervalText(row, metric)}<br>seeds: ${row.seeds}<extra></extra>`,
     };
   }
   function floorTrace(ordered, metric) {
@@ -46,7 +46,8 @@ const answerSection = (() => {
       type: "scatter",
       mode: "markers",
       x: ordered.map((row) => row[`${metric}_noise_floor`]),
-      y: ordered.map((row) => row.label),
+      y: ordered.map((row) => look.plain(row.label)),
+      hovertemplate: "%{y}: noise floor %{x:.4f}<extra></extra>",
       marker: { symbol: "line-ns-open", size: 14, color: look.css("--quiet"), line: { width: 2 } },
       name: "noise floor",
       showlegend: true,
@@ -59,8 +60,10 @@ const answerSection = (() => {
     if (has_floor) traces.push(floorTrace(ordered, name));
     const range = look.sensibleRange(ordered.flatMap((row) => [row[`${name}_low`], row[`${name}_high`]]));
     const text = head + (range ? " (the axis is cut; double-click shows all)" : "");
-    const margin = { l: 150, r: 14, t: 12, b: 46 };
-    return [traces, look.layout({ margin, xaxis: { title: { text }, range }, yaxis: { type: "category" } })];
+    const tickfont = { size: look.narrow() ? 10 : 13 };
+    const yaxis = { type: "category", range: [-0.7, ordered.length - 0.3], tickfont };
+    const margin = { l: 20, r: 14, t: 12, b: 46 };
+    return [traces, look.layout({ margin, xaxis: { title: { text }, range }, yaxis })];
   }
   function forest(parent) {
     const names = () => ["row", "seeds", state.metric, `${state.metric}_low`, `${state.metric}_high`];
@@ -82,7 +85,8 @@ const answerSection = (() => {
 
   function claimItem(claim) {
     const quiet = (text) => h("span", { class: "quiet" }, text);
-    const beside = claim.opponents > 1 ? ` beside ${claim.hardest}, of ${claim.opponents}` : "";
+    const hardest = rows().find(({ row }) => row === claim.hardest)?.label ?? claim.hardest;
+    const beside = claim.opponents > 1 ? ` beside ${hardest}, of ${claim.opponents}` : "";
     const size = () => {
       const sign = claim.difference >= 0 ? "+" : "";
       const interval = `${fixed(claim.low)} to ${fixed(claim.high)}`;
@@ -117,9 +121,11 @@ const answerSection = (() => {
     add() {
       const parent = section("answer", "The answer");
       const { sentences, cards, claims, notes } = page.data.answer;
-      parent.append(...sentences.map((text) => h("p", { class: "lead" }, text)));
+      const none = !page.data.table.variants.last.length;
+      const lines = none ? [nothingYet(sentences[0].replace(/\.$/, ""))] : sentences;
+      parent.append(...lines.map((text) => h("p", { class: "lead" }, text)));
+      if (none) return;
       parent.append(h("div", { class: "cards" }, ...cards.map(card)));
-      if (!page.data.table.variants.last.length) return;
       forest(parent);
       if (claims.length) claimList(parent, claims);
       parent.append(...notes.map((text) => h("p", { class: "quiet" }, text)));

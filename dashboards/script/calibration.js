@@ -18,10 +18,20 @@ const calibrationSection = (() => {
     tuned: (row) => row.phase === "confirm",
   };
 
+  /** Why there is no row of this kind. */
+  function noRow(mode) {
+    const done = all().length || page.data.run.state === "done";
+    if (mode === "mc" && done)
+      return "No row is sampled: dropout's and Pilot's predictions are, and an ensemble is made of two or more arms.";
+    if (mode === "tuned" && !Object.keys(page.data.search.arms).length)
+      return "Nothing is tuned: this study has no [search].";
+    return nothingYet(mode === "tuned" ? "No winner of the search is confirmed yet" : "No arm has finished yet");
+  }
+
   // Reliability diagrams
 
   function small(row) {
-    const plot = h("div", { class: "plot", id: `plot-reliability-${row.row}` });
+    const plot = h("div", { class: "plot", id: `plot-reliability-${row.row}`, style: "min-height: 165px" });
     const label = `Reliability of ${row.label}, ECE ${fixed(row.ece, 3)}; larger`;
     const figures = `ECE ${fixed(row.ece, 3)}, floor ${fixed(row.floor, 3)}`;
     const open = { type: "button", onclick: () => large(row), "aria-label": label };
@@ -36,6 +46,7 @@ const calibrationSection = (() => {
         xaxis: axis,
         yaxis: axis,
       });
+      plot.style.minHeight = "";
       const traces = reliability.traces(row, row[state.bins], false);
       await Plotly.react(plot, traces, layout, { staticPlot: true, responsive: true });
       plot.dataset.drawn = "1";
@@ -57,12 +68,16 @@ const calibrationSection = (() => {
     const fill = () => {
       drawing.forget("reliability");
       const rows = all().filter(ofMode[state.mode]);
-      grid.replaceChildren(...(rows.length ? rows.map(small) : [h("p", { class: "quiet" }, "Nothing to draw yet.")]));
+      grid.replaceChildren(
+        ...(rows.length
+          ? rows.map(small)
+          : [h("p", { class: "quiet", style: "grid-column: 1 / -1" }, noRow(state.mode))]),
+      );
     };
     const reading =
       "Bars are accuracy by confidence, mean over seeds, with the seeds' range; hatching is the gap to the " +
       "confidence. On the dashed diagonal a network is as often right as it is sure; bars below it are " +
-      "over-confident. The paper's Figure 1 and appendix C. Choose one to see it large.";
+      "over-confident. The paler a bar, the fewer images are in it. The paper's Figure 1 and appendix C. Choose one to see it large.";
     const controls = [toggle(MODES, state, "mode", fill), toggle(KINDS, state, "bins", fill)];
     const tools = [
       csvButton(() => "reliability", numbers),
@@ -113,6 +128,7 @@ const calibrationSection = (() => {
       width,
       marker,
       name: "images",
+      hovertemplate: "%{y:,.0f} images<extra></extra>",
       yaxis: "y2",
       showlegend: false,
     };
@@ -124,12 +140,14 @@ const calibrationSection = (() => {
     const mark = (x, dash) => ({ type: "line", x0: x, x1: x, yref, y0: 0, y1: 1, line: { color, dash, width: 2 } });
     const word = (x, text, y) => {
       const xanchor = x > 0.5 ? "right" : "left";
-      return { x, yref, y, text, showarrow: false, xanchor, font: { size: 12 } };
+      const bgcolor = look.css("--card"); // the text lies over bars
+      return { x, yref, y, text, showarrow: false, xanchor, bgcolor, font: { size: 12 } };
     };
     return look.layout({
       height: 620,
       barmode: "overlay",
-      legend: { orientation: "h", y: 1.08 },
+      legend: { orientation: "h", y: 1, yanchor: "bottom" },
+      margin: { l: 56, r: 14, t: 64, b: 46 },
       xaxis: { range: [0, 1], title: { text: "confidence" }, anchor: "y2" },
       yaxis: { range: [0, 1], title: { text: "accuracy" }, domain: [0.32, 1] },
       yaxis2: { title: { text: "images" }, domain: [0, 0.24] },
@@ -143,14 +161,30 @@ const calibrationSection = (() => {
   /** A figure with a line for each row: its values of one name over x. */
   function lines(parent, name, x, shape, axes, texts) {
     const line = (row) => {
-      const { color, dash } = look.ofRow(row);
-      const style = { color, dash, width: 2, shape };
-      return { type: "scatter", mode: "lines", x, y: row[name], name: row.label, line: style };
+      const shown = shownRows.has(row.row);
+      const { color, dash } = shown ? look.ofRow(row) : shownRows.faded();
+      const style = { color, dash, width: shown ? 2 : 1, shape };
+      const hovertemplate = `%{fullData.name}<br>${axes.xaxis.title.text}: %{x:.3g}<br>${axes.yaxis.title.text}: %{y:.4f}<extra></extra>`;
+      return {
+        type: "scatter",
+        mode: "lines",
+        x,
+        y: row[name],
+        name: row.label,
+        showlegend: shown,
+        line: style,
+        hovertemplate,
+      };
     };
     figure(parent, {
       id: name,
       height: 420,
-      draw: () => [all().filter(ofMode[state.curveMode]).map(line), look.layout(axes)],
+      empty: () => noRow(state.curveMode),
+      draw() {
+        const rows = all().filter(ofMode[state.curveMode]);
+        const faintFirst = [...rows].sort((a, b) => shownRows.has(a.row) - shownRows.has(b.row));
+        return [faintFirst.map(line), look.layout(axes)];
+      },
       numbers: () => ({
         columns: ["row", ...x.map((value) => value.toFixed(2))],
         rows: all().map((row) => [row.row, ...row[name]]),

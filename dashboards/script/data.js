@@ -9,6 +9,12 @@ const metrics = {
   options: (some) => some.map(({ name, head }) => [name, head]),
 };
 
+/** The study's arms, in its order, and what they are called. */
+const armLabels = {
+  names: () => Object.keys(page.data.arms),
+  of: (arm) => page.data.arms[arm] ?? arm,
+};
+
 /** The trials, column by column; a trial is known by its place in them. */
 const trials = (() => {
   let unpacked = null;
@@ -76,8 +82,8 @@ const trials = (() => {
     setting: (name) => (i) => page.data.trials.settings[name][i],
     settings: () => Object.keys(page.data.trials.settings),
     name: (i) => `${columns().phase[i]} ${columns().arm[i]} ${columns().number[i]}`,
+    title: (i) => `${armLabels.of(columns().arm[i])}, ${columns().phase[i]} ${columns().number[i]}`,
     /** The figures that tables show of every trial. */
     figures: () => page.data.trials.figures.map(metrics.get),
-    many: () => searched().length > 400,
   };
 })();

@@ -1,46 +1,47 @@
-// Figures, and the queue in which they are drawn.
+// Figures, and when they are drawn.
 
-/** entry: {id, group, plot, ofTrials, draw()}; `ofTrials`: it shows single trials, so it may be large. */
+/** entry: {id, group, plot, ofTrials, draw()}; `ofTrials`: it shows single trials. */
 const drawing = (() => {
-  let entries = [];
-  const queue = [];
+  const entries = new Map(); // by plot
+  const due = new Set(); // those that have come into view
   let working = false;
-  let quietSince = performance.now();
-  const touched = () => {
-    quietSince = performance.now();
-  };
-  for (const name of ["scroll", "keydown", "pointerdown", "input"])
-    addEventListener(name, touched, { passive: true, capture: true });
-  const loaded = plotly.then(touched);
+  const sight = new IntersectionObserver(
+    (seen) => {
+      for (const { isIntersecting, target } of seen) if (isIntersecting) isDue(entries.get(target));
+      wake();
+    },
+    { rootMargin: "50% 0px" },
+  );
 
-  function near(entry) {
-    const box = entry.plot.getBoundingClientRect();
-    return box.top < 1.5 * innerHeight && box.bottom > -0.5 * innerHeight;
+  function isDue(entry) {
+    if (!entry) return; // it is gone meanwhile
+    sight.unobserve(entry.plot);
+    due.add(entry);
   }
-  /** What is large and not in sight waits until it is, or until the reader has been idle for a while. */
-  function mayWait(entry) {
-    return entry.ofTrials && trials.many() && !near(entry) && performance.now() - quietSince < 1500;
+  /** It is drawn once it is in view, even if it is there now. */
+  function drawInView(entry) {
+    sight.unobserve(entry.plot);
+    sight.observe(entry.plot);
   }
-  function enqueue(entry) {
-    if (!queue.includes(entry)) queue.push(entry);
+  function near({ plot }) {
+    const box = plot.getBoundingClientRect();
+    return box.top < innerHeight && box.bottom > 0;
+  }
+  function wake() {
     if (working) return;
     working = true;
     setTimeout(work, 0);
   }
   /** One figure at a time, so that the page can be used while the rest is drawn. */
   async function work() {
-    await loaded;
-    if (!queue.length) {
+    await plotly;
+    const entry = [...due].find(near) ?? [...due][0];
+    if (!entry) {
       working = false;
       document.body.dataset.ready = "1";
       return;
     }
-    const at = queue.findIndex((one) => !mayWait(one));
-    if (at < 0) {
-      setTimeout(work, 100);
-      return;
-    }
-    const [entry] = queue.splice(at, 1);
+    due.delete(entry);
     try {
       await entry.draw();
     } catch (error) {
@@ -48,29 +49,32 @@ const drawing = (() => {
     }
     setTimeout(work, 0);
   }
+  function drop(wanted) {
+    for (const entry of [...entries.values()].filter(wanted)) {
+      sight.unobserve(entry.plot);
+      due.delete(entry);
+      entries.delete(entry.plot);
+    }
+  }
+  function redrawThose(wanted) {
+    for (const entry of [...entries.values()].filter(wanted)) drawInView(entry);
+  }
   return {
     add(entry) {
-      entries.push(entry);
-      enqueue(entry);
+      entries.set(entry.plot, entry);
+      drawInView(entry);
     },
     /** Those with one of the ids; all, if none is given. */
-    redraw(...ids) {
-      for (const entry of entries) if (!ids.length || ids.includes(entry.id)) enqueue(entry);
-    },
-    redrawTrials(except) {
-      for (const entry of entries) if (entry.ofTrials && entry.id !== except) enqueue(entry);
-    },
-    forget(group) {
-      entries = entries.filter((entry) => entry.group !== group);
-    },
+    redraw: (...ids) => redrawThose((entry) => !ids.length || ids.includes(entry.id)),
+    redrawTrials: (except) => redrawThose((entry) => entry.ofTrials && entry.id !== except),
+    forget: (group) => drop((entry) => entry.group === group),
     clear() {
-      for (const { plot } of entries) if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
-      entries = [];
-      queue.length = 0;
+      for (const plot of entries.keys()) if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
+      drop(() => true);
     },
-    /** At once, for printing. */
+    /** All of them at once, for printing. */
     drawNow() {
-      if (window.Plotly) for (const entry of entries) entry.draw();
+      if (window.Plotly) for (const entry of entries.values()) entry.draw();
     },
   };
 })();
@@ -78,52 +82,63 @@ const drawing = (() => {
 /**
  * A figure: heading, how to read it, controls, the plot, its numbers and downloads.
  *
- * draw(): [traces, layout]
+ * draw(): [traces, layout]; without traces the figure says why it is empty
+ * empty(), missing(): why there is nothing to draw; what is not in the figure, and why
  * numbers(): {columns, rows}
  * after(plot): when it has been drawn
- * wide: it scrolls sideways where there is little room
+ * image: the size of the images that are saved; {}: as it is on the page
  */
 function figure(parent, options) {
-  const { id, title, reading, controls = [], numbers, wide = false, ofTrials = false } = options;
-  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "img", "aria-label": `${title}. ${reading}` });
+  const { id, title, reading, controls = [], numbers, height = 380, ofTrials = false } = options;
+  const { image = { width: 1000, height: 600 } } = options;
+  const label = `${title}. ${reading}`;
+  // Its room is kept from the start, so that nothing moves when it is drawn.
+  const style = `min-height: ${height + 18}px`;
+  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "group", "aria-label": label, style });
+  const note = h("p", { class: "quiet", hidden: true });
   const table = h("div", {});
-  const fillNumbers = () => {
-    if (details.open) table.replaceChildren(...numbersTable(numbers()));
-  };
   const details = h("details", { ontoggle: fillNumbers }, h("summary", {}, "Numbers"), table);
-  const images = imageButtons(plot, id, { width: 1000, height: 600 });
+  function fillNumbers() {
+    if (details.open) table.replaceChildren(...numbersTable(numbers()));
+  }
+  const images = imageButtons(plot, id, image);
+  const tools = [csvButton(() => id, numbers), ...images, details];
   parent.append(
     h(
       "figure",
       { id },
       h("figcaption", {}, h("h3", {}, title), h("p", { class: "reading" }, reading)),
       controls.length ? h("div", { class: "controls" }, ...controls) : null,
-      wide ? h("div", { class: "scroll wide" }, plot) : plot,
-      h(
-        "div",
-        { class: "tools" },
-        csvButton(() => id, numbers),
-        ...images,
-        details,
-      ),
+      plot,
+      note,
+      h("div", { class: "tools" }, ...tools),
     ),
   );
-  drawing.add({ id, plot, ofTrials, draw: () => drawFigure(plot, options, fillNumbers) });
+  async function draw() {
+    await drawFigure(plot, note, options);
+    fillNumbers();
+  }
+  drawing.add({ id, plot, ofTrials, draw });
 }
 
-async function drawFigure(plot, { draw, after, height = 380, empty = "Nothing to draw yet.", wide }, fillNumbers) {
+async function drawFigure(plot, note, { draw, after, height = 380, empty, missing = () => "" }) {
   const [traces, layout] = draw();
+  note.textContent = traces.length ? missing() : "";
+  note.hidden = !note.textContent;
+  plot.style.minHeight = traces.length ? "" : "0";
   if (!traces.length) {
-    plot.replaceChildren(h("p", { class: "quiet" }, empty));
+    if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
+    plot.linked = false; // to what is gone
+    plot.replaceChildren(h("p", { class: "quiet" }, empty?.() ?? "Nothing to draw yet."));
     plot.dataset.drawn = "1";
     return;
   }
   if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
+  for (const trace of traces) if (trace.name) trace.name = look.plain(trace.name);
   plot.busy = true; // what Plotly tells of its own redrawing is no selection
-  await Plotly.react(plot, traces, { height: look.narrow() && !wide ? height + 90 : height, ...layout }, look.CONFIG);
+  await Plotly.react(plot, traces, look.withLegend(plot, traces, layout, height), look.CONFIG);
   plot.busy = false;
   plot.dataset.drawn = "1";
-  fillNumbers();
   after?.(plot);
 }
 

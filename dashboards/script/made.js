@@ -19,10 +19,14 @@ const madeSection = {
       ["trials ran on", made.devices.join("; ") || null],
     ];
     const names = Object.keys(budget[0] || {});
-    const columns = names.map((name, i) => ({ head: name, left: i === 0, text: (row) => row[name] }));
+    const columns = names.map((name, i) => ({
+      head: name,
+      left: i === 0,
+      text: (row) => (name === "arm" ? armLabels.of(row.arm) : row[name]),
+    }));
     parent.append(
       h("h3", {}, "The command that repeats it"),
-      h("pre", { id: "command" }, made.command),
+      h("pre", { id: "command", tabindex: 0 }, made.command),
       h("div", { class: "detail" }, card("Run", run), card("Versions", Object.entries(made.packages))),
       heading("Budget of each arm"),
       sortableTable(columns, budget),
@@ -32,6 +36,6 @@ const madeSection = {
       const list = h("ul", {}, ...doubts.map((text) => h("li", {}, text)));
       parent.append(heading("Doubts about the paper's figures"), list);
     }
-    parent.append(heading("The study"), h("pre", { id: "study" }, made.study));
+    parent.append(heading("The study"), h("pre", { id: "study", tabindex: 0 }, made.study));
   },
 };

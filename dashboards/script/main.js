@@ -22,7 +22,7 @@ function render() {
   const main = document.getElementById("main");
   const top = window.scrollY;
   const typing = document.activeElement?.id === "filter" ? document.activeElement.selectionStart : null;
-  const opened = [...document.querySelectorAll("details[open]")].map((element) => element.closest("figure").id);
+  const opened = [...document.querySelectorAll("details[open]")].map((element) => element.closest("[id]").id);
   main.replaceChildren();
   document.getElementById("nav").replaceChildren();
   drawing.clear();
@@ -32,6 +32,8 @@ function render() {
     return;
   }
   fillHead();
+  choices.within("page");
+  shownRows.addControl(main, () => drawing.redraw("forest", "learning", "entropy", "risk"));
   answerSection.add();
   resultsSection.add();
   calibrationSection.add();
@@ -40,7 +42,8 @@ function render() {
   trainingSection.add();
   trialsSection.add();
   madeSection.add();
-  for (const id of opened) document.querySelector(`#${CSS.escape(id)} details`)?.setAttribute("open", "");
+  for (const id of opened)
+    document.querySelector(`details#${CSS.escape(id)}, #${CSS.escape(id)} > .tools details`)?.setAttribute("open", "");
   if (typing !== null) {
     const filter = document.getElementById("filter");
     filter.focus({ preventScroll: true });
@@ -83,26 +86,14 @@ function follow() {
   setTimeout(poll, PAUSE);
 }
 
-function printInLight() {
-  const root = document.documentElement;
-  let before = null;
-  addEventListener("beforeprint", () => {
-    before = root.dataset.theme;
-    root.dataset.theme = "light";
-    drawing.drawNow();
-  });
-  addEventListener("afterprint", () => {
-    root.dataset.theme = before;
-    drawing.redraw();
-  });
-}
-
 themeButton(document.getElementById("theme"), () => {
   drawing.redraw();
   trialsSection.showAgain();
 });
-document.getElementById("print").addEventListener("click", () => window.print());
-document.querySelector("#selection button").addEventListener("click", () => selection.set([]));
+document.getElementById("print").addEventListener("click", () => plotly.then(() => window.print()));
+document.getElementById("clear").addEventListener("click", () => selection.set([]));
+document.getElementById("to-trial").addEventListener("click", () => trialsSection.goToOpen());
 printInLight();
 render();
+choices.goToPlace();
 if (page.data.live) follow();

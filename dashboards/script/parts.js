@@ -1,6 +1,9 @@
 // What sections are made of.
 
+const signed = (value, digits = 4) => `${value > 0 ? "+" : ""}${fixed(value, digits)}`.replace("-", "−");
+
 function section(id, title, reading) {
+  choices.within(id);
   const heading = h("h2", { id: `${id}-title` }, title);
   const element = h("section", { id, "aria-labelledby": `${id}-title` }, heading);
   if (reading) element.append(h("p", { class: "reading" }, reading));
@@ -9,10 +12,21 @@ function section(id, title, reading) {
   return element;
 }
 
-/** One of several options, [[value, text], ..], kept in state[key]: from a list. */
+/** Why a figure is empty, and which command tells more. */
+function nothingYet(what) {
+  const { run, state, failed } = page.data.run;
+  if (failed) return `${what}. ${failed} failed: pilotstudy status ${run} --errors says why.`;
+  return state === "done" ? `${what}.` : `${what}. pilotstudy status ${run} says how far it is.`;
+}
+
+const valuesOf = (options) => options.map(([value]) => value);
+
+/** One of several options, [[value, text], ..], kept in state[key] and in the address: from a list. */
 function choice(label, options, state, key, changed, more = {}) {
+  const keep = choices.one(state, key, valuesOf(options));
   const onchange = () => {
     state[key] = select.value;
+    keep();
     changed();
   };
   const entries = options.map(([value, text]) => h("option", { value, selected: value === state[key] }, text));
@@ -22,6 +36,7 @@ function choice(label, options, state, key, changed, more = {}) {
 
 /** The same with a button for each. */
 function toggle(options, state, key, changed) {
+  const keep = choices.one(state, key, valuesOf(options));
   const press = () => {
     buttons.forEach((one, i) => {
       one.setAttribute("aria-pressed", String(options[i][0] === state[key]));
@@ -31,6 +46,7 @@ function toggle(options, state, key, changed) {
     button(text, () => {
       state[key] = value;
       press();
+      keep();
       changed();
     }),
   );

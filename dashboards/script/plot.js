@@ -25,11 +25,22 @@ const look = (() => {
     // Nothing is uploaded from a page that promises to use no network.
     modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
+  const PRINTED = 620; // pixels of a sheet's width
 
-  const theme = () => document.documentElement.dataset.theme;
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const narrow = () => window.innerWidth < 700;
+  const root = document.documentElement;
+  const theme = () => root.dataset.theme;
+  const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const printing = () => "printing" in root.dataset;
+  const narrow = () => printing() || window.innerWidth < 700;
   const dash = (number) => DASHES[number % DASHES.length];
+  /** What users wrote is text: Plotly takes some tags for markup. */
+  const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  /** A colour, #rrggbb, of which only a share is left. */
+  const faded = (color, share) =>
+    color +
+    Math.round(255 * share)
+      .toString(16)
+      .padStart(2, "0");
 
   function style(number) {
     const colours = COLOURS[theme()];
@@ -41,8 +52,7 @@ const look = (() => {
   }
   /** The same colour for all rows of an arm, another dash for each. */
   function ofRow({ arm, mode, phase }) {
-    const arms = [...new Set(trials.columns().arm), "ensemble"];
-    const number = Math.max(0, arms.indexOf(arm));
+    const number = Math.max(0, [...armLabels.names(), "ensemble"].indexOf(arm));
     return { ...style(number), dash: dash(number + (mode === "mc") + 2 * (phase === "confirm")) };
   }
   const ofArm = (arm) => ofRow({ arm, mode: "point", phase: "arms" });
@@ -50,14 +60,14 @@ const look = (() => {
   function layout(more = {}) {
     const line = css("--line");
     const axis = { gridcolor: css("--grid"), zerolinecolor: line, linecolor: line, automargin: true };
-    const ink = css("--ink");
+    const font = { family: "system-ui, sans-serif", size: 13, color: css("--ink") };
     const found = {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 13, color: ink },
+      font,
       margin: { l: 56, r: 14, t: 12, b: 46 },
-      hoverlabel: { bgcolor: css("--card"), font: { color: ink } },
-      legend: { orientation: "h", y: narrow() ? -0.4 : -0.22, x: 0 },
+      hoverlabel: { bgcolor: css("--card"), bordercolor: css("--quiet"), font: { ...font, size: 12 }, align: "left" },
+      modebar: { bgcolor: css("--card"), color: css("--quiet"), activecolor: css("--accent") },
       xaxis: axis,
       yaxis: axis,
     };
@@ -65,10 +75,54 @@ const look = (() => {
       found[name] = /^[xy]axis/.test(name) ? { ...axis, ...value } : value;
     return found;
   }
+  const widthOf = (plot) => (printing() ? PRINTED : plot.clientWidth);
+  /** The layout of a plot with its legend above it, below the buttons; where there is little room, it scrolls. */
+  function withLegend(plot, traces, found, height) {
+    const width = widthOf(plot);
+    const names = traces.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
+    const widths = names.map((name) => 64 + 7.2 * name.length);
+    const room = width - found.margin.l - found.margin.r;
+    const inOneRow = widths.reduce((sum, one) => sum + one, 0) < room;
+    const lines = inOneRow ? 1 : Math.ceil(names.length / Math.max(1, Math.floor(room / Math.max(...widths))));
+    const wanted = names.length > 1 || traces.some((trace) => trace.showlegend) ? 21 * lines + 10 : 0;
+    const most = narrow() ? 122 : 144;
+    const legend = printing() ? wanted : Math.min(wanted, most);
+    const onTop = { orientation: "h", x: 0, y: 1, yanchor: "bottom", itemwidth: 44, tracegroupgap: 0 };
+    return {
+      height: height + legend + 18,
+      ...(printing() ? { width } : {}),
+      ...found,
+      margin: { ...found.margin, t: found.margin.t + legend + 18 },
+      legend: { ...onTop, maxheight: printing() ? 2000 : most, ...found.legend },
+    };
+  }
   /** The names of the axes of panel k of a grid: {x, y} for its traces, {xaxis, yaxis} for the layout. */
   function panel(k) {
     const suffix = k ? String(k + 1) : "";
     return { x: `x${suffix}`, y: `y${suffix}`, xaxis: `xaxis${suffix}`, yaxis: `yaxis${suffix}` };
+  }
+  /** About so many steps of 1, 2 or 5 times a power of ten. */
+  function step(reach, wanted) {
+    const least = reach / wanted;
+    const power = 10 ** Math.floor(Math.log10(least));
+    return power * [1, 2, 5, 10].find((times) => times * power >= 0.999 * least);
+  }
+  /** Where ticks of logarithms to base 10 are: at decades and halves of them. */
+  function logTicks(low, high) {
+    const every = Math.max(0.5, Math.ceil((high - low) / 4));
+    const ticks = [];
+    for (let tick = Math.ceil(low / every) * every; tick <= high; tick += every) ticks.push(tick);
+    const ends = high > low ? [low, high] : [low]; // half a decade may hold no tick
+    return ticks.length > 1 ? ticks : ends;
+  }
+  const ofLog = (tick) => String(+(10 ** tick).toPrecision(2));
+  /** An axis of what is counted, such as epochs: ticks at whole numbers alone. */
+  function whole(values, more = {}, most = narrow() ? 6 : 12) {
+    const first = Math.min(...values);
+    const last = Math.max(...values);
+    const dtick = Math.max(1, step(Math.max(1, last - first), most));
+    const range = last > first ? undefined : [first - 0.5, last + 0.5];
+    return { ...more, tickmode: "linear", tick0: 0, dtick, range };
   }
   /** An axis on which one row far off does not press all others together; double-click shows all. */
   function sensibleRange(values) {
@@ -81,8 +135,26 @@ const look = (() => {
     const cut = most - low > 3 * reach && reach > 0;
     return cut ? [Math.max(0, low - 0.08 * reach), usual + 0.35 * reach] : undefined;
   }
-  /** What Plotly draws many points with. */
-  const scatter = () => (trials.many() ? "scattergl" : "scatter");
 
-  return { CONFIG, css, dash, layout, narrow, ofArm, ofRow, panel, scatter, sensibleRange, style, theme };
+  return {
+    CONFIG,
+    css,
+    dash,
+    faded,
+    layout,
+    logTicks,
+    narrow,
+    ofLog,
+    ofArm,
+    ofRow,
+    panel,
+    plain,
+    sensibleRange,
+    step,
+    style,
+    theme,
+    whole,
+    widthOf,
+    withLegend,
+  };
 })();

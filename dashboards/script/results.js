@@ -16,7 +16,7 @@ const resultsSection = (() => {
     ["no", "figures"],
     ["yes", "with cost"],
   ];
-  const state = { variant: "last", mode: "all", cost: "no" };
+  const state = { variant: "last", mode: "all", cost: "no", sort: "" };
   const rows = () => page.data.table.variants[state.variant];
 
   function ours({ name, column }) {
@@ -27,22 +27,33 @@ const resultsSection = (() => {
     };
     return {
       head: column,
+      name,
       sort: (row) => row[name],
       best: (row) => row[`${name}_best`],
+      leads: (row) => row[`${name}_leads`],
       text: (row) => figureText(row, name) + sign(row),
       sub: (row) => intervalText(row, name),
     };
   }
-  function floor({ name }) {
+  function floor({ name, head }) {
     const value = (row) => row[`${name}_noise_floor`];
     const title = "What a perfectly calibrated model with these confidences would score";
-    return { head: "floor", title, sort: value, text: (row) => fixed(value(row)) };
+    return {
+      head: "floor",
+      alone: `${head}, floor`,
+      name: `${name}-floor`,
+      title,
+      sort: value,
+      text: (row) => fixed(value(row)),
+    };
   }
-  function paper({ name }) {
+  function paper({ name, head }) {
     const difference = (row) => row[`${name}_difference`];
     const signs = (row) => (row[`${name}_doubts`] ? " ?" : "") + (row[`${name}_remarks`] ? " †" : "");
     return {
       head: "paper",
+      alone: `${head}, paper`,
+      name: `${name}-paper`,
       sort: (row) => row[`${name}_paper`],
       text: (row) => row[`${name}_printed`] + signs(row),
       sub: (row) => (difference(row) > 0 ? "+" : "") + fixed(difference(row)),
@@ -50,7 +61,7 @@ const resultsSection = (() => {
   }
   function cost([name, head]) {
     const text = (row) => (row[name] === null ? "" : row[name].toLocaleString("en", { maximumFractionDigits: 1 }));
-    return { head, sort: (row) => row[name], text };
+    return { head, name, sort: (row) => row[name], text };
   }
   function columns() {
     const found = [
@@ -64,6 +75,13 @@ const resultsSection = (() => {
     }
     if (state.cost === "yes") found.push(...Object.entries(page.data.table.costs).map(cost));
     return found;
+  }
+  /** Why the table has no row. */
+  function why() {
+    if (!rows().length) return nothingYet("No trial has finished yet");
+    if (state.mode === "mc")
+      return "No row is sampled in this run: arms such as dropout and Pilot are, and each has its MC row here.";
+    return "No row predicts with one pass in this run.";
   }
   function numbers() {
     const names = Object.keys(rows()[0] || {});
@@ -79,7 +97,7 @@ const resultsSection = (() => {
       const fill = () => {
         const shown = rows().filter((row) => state.mode === "all" || row.mode === state.mode);
         const notes = page.data.table.notes.map((note) => quiet(note.replace("* is", "★ is")));
-        const table = shown.length ? sortableTable(columns(), shown) : quiet("No finished trial yet.");
+        const table = shown.length ? sortableTable(columns(), shown, { state }) : quiet(why());
         place.replaceChildren(table, ...notes);
       };
       const variants = VARIANTS.filter(([name]) => name === "last" || page.data.table.variants[name].length);

@@ -7,6 +7,14 @@ const searchSection = (() => {
   const state = { x: "nll", y: "accuracy" };
   const armNames = () => Object.keys(page.data.search.arms);
 
+  const armsWithTrials = () => armNames().filter((arm) => trials.searched(arm).length);
+
+  const noTrial = () => nothingYet("No trial of the search has finished yet");
+  function missing() {
+    const without = armNames().filter((arm) => !trials.searched(arm).length);
+    return without.length ? nothingYet(`No trial has finished yet of ${without.map(armLabels.of).join(", ")}`) : "";
+  }
+
   // History
 
   function history(parent) {
@@ -21,25 +29,27 @@ const searchSection = (() => {
         return best;
       });
       const line = {
-        type: look.scatter(),
+        type: "scatter",
         mode: "lines",
         x: places.map(number),
         y: bestSoFar,
         line: { color: style.color, dash: style.dash, shape: "hv", width: 2 },
-        name: `${arm}, best so far`,
+        showlegend: false,
         hoverinfo: "skip",
       };
-      return [trialPoints.trace(places, number, nll, style, arm), line];
+      return [trialPoints.trace(places, number, nll, style, armLabels.of(arm)), line];
     };
     figure(parent, {
       id: "history",
       title: "History",
       reading: "Each point is a trial, the line the best so far of its arm.",
       ofTrials: true,
+      empty: noTrial,
+      missing,
       draw() {
-        const traces = [...armNames().flatMap(ofArm), ...trialPoints.marks(number, nll, armNames())];
-        const few = Math.max(...trials.columns().number) < 20;
-        const xaxis = { title: { text: "trial" }, dtick: few ? 1 : undefined };
+        if (!trials.searched().length) return [[], {}];
+        const traces = [...armsWithTrials().flatMap(ofArm), ...trialPoints.marks(number, nll, armNames())];
+        const xaxis = look.whole(trials.searched().map(number), { title: { text: "trial" } });
         const yaxis = { title: { text: `validation ${metrics.get("nll").head}` } };
         return [traces, look.layout({ dragmode: "select", xaxis, yaxis })];
       },
@@ -76,25 +86,32 @@ const searchSection = (() => {
     });
   }
   function drawPareto() {
+    if (!trials.searched().length) return [[], {}];
     const x = trials.value(state.x);
     const y = trials.value(state.y);
     const best = front();
     const onFront = new Set(best);
-    const grey = look.theme() === "dark" ? "#6d727d" : "#b3b3ae";
-    const traces = armNames().flatMap((arm) => {
+    const traces = armsWithTrials().flatMap((arm) => {
       const style = look.ofArm(arm);
+      const label = armLabels.of(arm);
       const places = trials.searched(arm);
-      const good = places.filter(aboveFloor);
       const bad = places.filter((i) => !aboveFloor(i));
-      const color = good.map((i) => (onFront.has(i) ? style.color : grey));
+      const behind = places.filter((i) => aboveFloor(i) && !onFront.has(i));
       const crossed = { color: look.css("--bad"), symbol: "x-thin-open" };
       return [
-        trialPoints.trace(good, x, y, { ...style, color }, arm),
-        ...(bad.length ? [trialPoints.trace(bad, x, y, crossed, `${arm}, below the floor`)] : []),
+        { ...trialPoints.trace(behind, x, y, { ...style, opacity: 0.3 }, label), showlegend: false },
+        trialPoints.trace(
+          places.filter((i) => onFront.has(i)),
+          x,
+          y,
+          { ...style, opacity: 1 },
+          label,
+        ),
+        ...(bad.length ? [trialPoints.trace(bad, x, y, crossed, `${label}, below the floor`)] : []),
       ];
     });
     const staircase = {
-      type: look.scatter(),
+      type: "scatter",
       mode: "lines",
       x: best.map(x),
       y: best.map(y),
@@ -114,9 +131,11 @@ const searchSection = (() => {
       title: "Pareto front",
       reading:
         "Trials that no other beats in both figures are joined by the staircase; those below the floor on accuracy " +
-        "are crossed.",
+        "are crossed, and those that are beaten pale.",
       controls: [choice("x", options, state, "x", redraw), choice("y", options, state, "y", redraw)],
       ofTrials: true,
+      empty: noTrial,
+      missing,
       draw: drawPareto,
       numbers() {
         const best = new Set(front());

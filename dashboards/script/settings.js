@@ -7,7 +7,7 @@ const searchedSettings = (() => {
   const places = () => trials.searched(state.arm);
 
   function pickArm() {
-    const options = Object.keys(search().arms).map((arm) => [arm, arm]);
+    const options = Object.keys(search().arms).map((arm) => [arm, armLabels.of(arm)]);
     const changed = () => {
       for (const select of document.querySelectorAll("select.arm")) select.value = state.arm;
       drawing.redraw("parallel", "importance", "slices");
@@ -28,83 +28,24 @@ const searchedSettings = (() => {
     };
   }
 
+  const noTrial = () => nothingYet(`No trial of the search of ${armLabels.of(state.arm)} has finished yet`);
+
   // Parallel coordinates
 
-  function dimension({ name, log, choice: isChoice }, at) {
-    const values = at.map(trials.setting(name));
-    if (isChoice) {
-      const options = [...new Set(values)];
-      const numbered = values.map((value) => options.indexOf(value));
-      return { label: name, values: numbered, tickvals: options.map((_, k) => k), ticktext: options.map(String) };
-    }
-    if (log && values.every((value) => value > 0)) {
-      const logs = values.map(Math.log10);
-      const ends = [Math.min(...logs), Math.max(...logs)];
-      const halves = [...new Set(logs.map((v) => Math.round(v * 2) / 2))].filter((v) => v >= ends[0] && v <= ends[1]);
-      const ticks = halves.length > 1 ? halves.sort((a, b) => a - b) : ends; // half a decade may hold none
-      const texts = ticks.map((v) => String(+(10 ** v).toPrecision(2)));
-      return { label: name, values: logs, tickvals: ticks, ticktext: texts };
-    }
-    return { label: name, values };
-  }
-  /** The colours of lines: by selection, or by NLL. */
-  function colours(at) {
-    const dark = look.theme() === "dark";
-    if (selection.any()) {
-      const colorscale = [
-        [0, dark ? "#3a3e47" : "#dddddd"],
-        [1, look.css("--accent")],
-      ];
-      return { color: at.map((i) => (selection.has(i) ? 1 : 0)), colorscale, cmin: 0, cmax: 1 };
-    }
-    const color = at.map(trials.value("nll"));
-    const sorted = [...color].sort((a, b) => a - b);
-    const colorscale = [
-      [0, "#0072B2"],
-      [0.5, "#56B4E9"],
-      [1, dark ? "#5b4a20" : "#f3e3b3"],
-    ];
-    const colorbar = { title: { text: metrics.get("nll").head }, thickness: 12 };
-    const cmax = sorted[Math.floor(sorted.length * 0.9)];
-    return { color, colorscale, cmin: sorted[0], cmax, showscale: true, colorbar };
-  }
-  function drawParallel() {
-    const at = places();
-    if (!at.length) return [[], {}];
-    const dimensions = parameters().map((parameter) => dimension(parameter, at));
-    for (const { name, head } of metrics.inTable()) {
-      dimensions.push({ label: head, values: at.map(trials.value(name)) });
-    }
-    const fonts = { labelfont: { size: 11 }, tickfont: { size: 10 }, rangefont: { size: 10 }, labelangle: -12 };
-    const trace = { type: "parcoords", dimensions, line: colours(at), ...fonts };
-    return [[trace], look.layout({ margin: { l: 60, r: 60, t: 60, b: 20 } })];
-  }
-  /** What is dragged along axes is selected. */
-  function linkParallel(plot) {
-    if (plot.linked || !plot.on) return;
-    plot.linked = true;
-    plot.on("plotly_restyle", ([change]) => {
-      if (!Object.keys(change).some((name) => name.startsWith("dimensions"))) return;
-      const limited = plot.data[0].dimensions.filter((one) => one.constraintrange?.length);
-      const inside = ({ values, constraintrange: range }, k) =>
-        (Array.isArray(range[0]) ? range : [range]).some(([low, high]) => values[k] >= low && values[k] <= high);
-      const found = limited.length ? places().filter((_, k) => limited.every((one) => inside(one, k))) : [];
-      selection.set(found, "parallel");
-    });
-  }
   function parallel(parent) {
     figure(parent, {
       id: "parallel",
       title: "Parallel coordinates",
       reading:
-        "Each line is a trial, from its settings to its figures; drag along an axis to select. Blue is a low NLL.",
+        "Each line is a trial, from its settings to its figures; the stronger its colour, the lower its NLL. Drag " +
+        "along an axis to select, with shift along another one as well.",
       height: 430,
-      wide: true,
       controls: [pickArm()],
       ofTrials: true,
-      draw: drawParallel,
+      empty: noTrial,
+      draw: () => parallelCoordinates.draw(state.arm),
       numbers: () => numbers(trials.figures()),
-      after: linkParallel,
+      after: (plot) => parallelCoordinates.link(plot, state.arm),
     });
   }
 
@@ -117,13 +58,13 @@ const searchedSettings = (() => {
       type: "bar",
       orientation: "h",
       x: scores.map(([, score]) => score),
-      y: scores.map(([name]) => name),
+      y: scores.map(([name]) => look.plain(name)),
       text: scores.map(([, score]) => score.toFixed(2)),
       textposition: "auto",
-      marker: { color: look.css("--accent") },
-      hoverinfo: "x+y",
+      marker: { color: look.ofArm(state.arm).color },
+      hovertemplate: "%{y}: %{x:.3f}<extra></extra>",
     };
-    const layout = look.layout({ margin: { l: 140, r: 14, t: 12, b: 40 }, yaxis: { type: "category" } });
+    const layout = look.layout({ margin: { l: 60, r: 14, t: 12, b: 40 }, yaxis: { type: "category" } });
     return [scores.length ? [bars] : [], layout];
   }
   function importance(parent) {
@@ -138,7 +79,10 @@ const searchedSettings = (() => {
       reading:
         "How much each setting tells the best tenth of trials from the rest (PED-ANOVA); the shares add up to one.",
       height: 360,
-      empty: "Too few finished trials: four or more are needed.",
+      empty() {
+        const few = `${armLabels.of(state.arm)} has ${places().length} finished trials of the search, four are needed`;
+        return nothingYet(few);
+      },
       controls: [pickArm(), choice("of", options, state, "importance", () => drawing.redraw("importance"))],
       draw: drawImportance,
       numbers: () => ({
@@ -173,29 +117,45 @@ const searchedSettings = (() => {
 
   // Slices
 
+  function settingAxis({ name, log, choice: isChoice }, values) {
+    const titled = {
+      title: { text: look.plain(name), standoff: 4, font: { size: look.narrow() ? 11 : 14 } },
+      automargin: false,
+    };
+    if (isChoice) return { ...titled, type: "category" };
+    if (log) {
+      const logs = values.map(Math.log10).filter(Number.isFinite);
+      const ticks = look.logTicks(Math.min(...logs), Math.max(...logs));
+      return { ...titled, type: "log", tickvals: ticks.map((tick) => 10 ** tick), ticktext: ticks.map(look.ofLog) };
+    }
+    return values.every(Number.isInteger) ? look.whole(values, titled, 4) : { ...titled, nticks: 4 };
+  }
+  /** Without automatic margins, for which Plotly would draw thousands of points once more. */
   function drawSlices() {
     const at = places();
     if (!at.length) return [[], {}];
     const names = parameters();
-    const wide = Math.min(4, names.length);
+    const wide = Math.min(look.narrow() ? 2 : 4, names.length);
     const high = Math.ceil(names.length / wide);
     const style = look.ofArm(state.arm);
     const figureOf = trials.value(state.slice);
     const axes = {};
-    const traces = names.flatMap(({ name, log, choice: isChoice }, k) => {
+    const traces = names.flatMap((parameter, k) => {
       const { x, y, xaxis, yaxis } = look.panel(k);
-      const scale = log ? "log" : "linear";
-      axes[xaxis] = { title: { text: name, standoff: 4 }, type: isChoice ? "category" : scale, nticks: 4 };
-      axes[yaxis] = { nticks: 5 };
-      const setting = trials.setting(name);
-      const shown = (i) => (isChoice ? String(setting(i)) : setting(i));
-      const points = trialPoints.trace(at, shown, figureOf, style, name);
-      const found = [points, ...trialPoints.marks(setting, figureOf, [state.arm])];
-      return found.map((trace) => ({ ...trace, xaxis: x, yaxis: y }));
+      const setting = trials.setting(parameter.name);
+      axes[xaxis] = settingAxis(parameter, at.map(setting));
+      axes[yaxis] = {
+        automargin: false,
+        nticks: 5,
+        title: k % wide ? undefined : { text: metrics.get(state.slice).head },
+      };
+      const shown = (i) => (parameter.choice ? look.plain(setting(i)) : setting(i));
+      const points = trialPoints.trace(at, shown, figureOf, style, parameter.name);
+      const found = [points, ...trialPoints.marks(shown, figureOf, [state.arm])];
+      return found.map((trace) => ({ ...trace, xaxis: x, yaxis: y, showlegend: false }));
     });
     const grid = { rows: high, columns: wide, pattern: "independent", ygap: 0.38, xgap: 0.2 };
-    const height = Math.max(300, 245 * high);
-    return [traces, look.layout({ grid, height, showlegend: false, dragmode: "select", ...axes })];
+    return [traces, look.layout({ grid, height: Math.max(300, 245 * high), dragmode: "select", ...axes })];
   }
   function slices(parent) {
     const options = metrics.options(page.data.metrics);
@@ -204,9 +164,9 @@ const searchedSettings = (() => {
       title: "Each setting against a figure",
       reading: "One panel a setting; the diamond marks the study's own settings, the star the confirmed best.",
       height: 520,
-      wide: true,
       controls: [pickArm(), choice("figure", options, state, "slice", () => drawing.redraw("slices"))],
       ofTrials: true,
+      empty: noTrial,
       draw: drawSlices,
       numbers: () => numbers([metrics.get(state.slice)]),
       after: trialPoints.link,

@@ -1,5 +1,31 @@
 // 4. Shift and out of distribution: what happens with other images than those of the test?
 
+/** What the figures of corrupted images have in common. */
+const corrupted = (() => {
+  const lines = () => page.data.shift.shift.filter((line) => line.family);
+  const clean = (line, name) => (line[`${name}_difference`] == null ? null : line[name] - line[`${name}_difference`]);
+  const strengths = () => [...new Set(lines().map(({ strength }) => strength))].sort((a, b) => a - b);
+  /** The rows, as the table has them: [{row, label, arm, mode, phase}]. */
+  function rows() {
+    const found = new Map(lines().map(({ row, label, arm, mode, phase }) => [row, { row, label, arm, mode, phase }]));
+    return [...found.values()];
+  }
+  const mean = (values) =>
+    values.length && values.every((value) => value != null) ? values.reduce((a, b) => a + b, 0) / values.length : null;
+  function numbers() {
+    const shown = metrics.inTable();
+    return {
+      columns: ["test", "row", ...shown.flatMap(({ name }) => [name, `${name} less clean`])],
+      rows: page.data.shift.shift.map((line) => [
+        line.test,
+        line.row,
+        ...shown.flatMap(({ name }) => [line[name], line[`${name}_difference`]]),
+      ]),
+    };
+  }
+  return { lines, clean, strengths, rows, mean, numbers };
+})();
+
 const shiftSection = (() => {
   const MODES = [
     ["point", "networks as they are"],
@@ -11,139 +37,115 @@ const shiftSection = (() => {
     mc: (row) => row.phase === "arms" && row.mode !== "point",
     tuned: (row) => row.phase === "confirm",
   };
-  const state = { mode: "point", metric: "nll", family: "" };
-  const shown = () => page.data.metrics.filter((metric) => metric.in_table);
+  const state = { mode: "point", shifted: "", unseen: "", score: "msp" };
   const interval = (line, name) =>
     line[`${name}_low`] == null ? "" : `${fixed(line[`${name}_low`], 3)} to ${fixed(line[`${name}_high`], 3)}`;
 
-  // A corruption by strength
-
-  /** The lines of one row of the table, clean images (strength 0) first. */
-  function byStrength(family, name) {
-    const rows = new Map();
-    for (const line of page.data.shift.shift) {
-      if (line.family !== family || line[name] == null) continue;
-      if (!rows.has(line.row)) {
-        const clean = line[`${name}_difference`] == null ? null : line[name] - line[`${name}_difference`];
-        rows.set(line.row, { line, x: [0], y: [clean] });
-      }
-      rows.get(line.row).x.push(line.strength);
-      rows.get(line.row).y.push(line[name]);
-    }
-    return [...rows.values()];
-  }
-  function strengths(parent) {
-    const families = page.data.shift.families;
-    if (!families.includes(state.family)) state.family = families[0];
-    const redraw = () => drawing.redraw("strengths");
-    const trace = ({ line, x, y }) => {
-      const { color, dash } = look.ofRow(line);
-      return { type: "scatter", mode: "lines+markers", x, y, name: line.label, line: { color, dash, width: 2 } };
+  /** A table of one of several test sets, for the rows of a mode; columns() may depend on what is chosen. */
+  function table(parent, key, { id, title, reading, lines, columns, controls = [] }) {
+    const tests = [...new Set(lines.map(({ test }) => test))];
+    if (!tests.includes(state[key])) state[key] = tests[0];
+    const modes = MODES.filter(([mode]) => lines.some(ofMode[mode]));
+    if (!modes.some(([mode]) => mode === state.mode)) state.mode = modes[0][0];
+    const place = h("div", {});
+    const fill = () => {
+      const shown = lines.filter((line) => line.test === state[key] && ofMode[state.mode](line));
+      const own = [
+        { head: "row", left: true, text: (line) => line.label },
+        { head: "seeds", text: (line) => line.seeds },
+        ...columns(shown),
+      ];
+      place.replaceChildren(
+        shown.length ? sortableTable(own, shown, { id }) : h("p", { class: "quiet" }, "The test set has no such rows."),
+      );
     };
-    figure(parent, {
-      id: "strengths",
-      title: "Corrupted images",
-      reading:
-        "The same test images, corrupted more and more; 0 is as they are. Networks should lose accuracy slowly, and " +
-        "know that they do: their NLL and ECE should rise little.",
-      controls: [
-        choice(
-          "corruption",
-          families.map((name) => [name, name]),
-          state,
-          "family",
-          redraw,
-        ),
-        choice("figure", metrics.options(shown()), state, "metric", redraw),
-        toggle(MODES, state, "mode", redraw),
-      ],
-      height: 420,
-      draw: () => [
-        byStrength(state.family, state.metric)
-          .filter(({ line }) => ofMode[state.mode](line))
-          .map(trace),
-        look.layout({
-          xaxis: { title: { text: `strength of ${state.family}` }, dtick: 1 },
-          yaxis: { title: { text: metrics.get(state.metric).head } },
-        }),
-      ],
-      numbers: () => ({
-        columns: ["test", "row", ...shown().flatMap(({ name }) => [name, `${name} less clean`])],
-        rows: page.data.shift.shift.map((line) => [
-          line.test,
-          line.row,
-          ...shown().flatMap(({ name }) => [line[name], line[`${name}_difference`]]),
-        ]),
-      }),
-    });
-  }
-
-  // Tables
-
-  const named = [
-    { head: "", left: true, text: (line) => line.label },
-    { head: "test set", left: true, text: (line) => line.test },
-    { head: "seeds", text: (line) => line.seeds },
-  ];
-  function table(parent, id, title, reading, lines, columns) {
-    const all = [...named, ...columns];
-    const numbers = () => ({
-      columns: all.map(({ head }) => head || "row"),
-      rows: lines.map((line) => all.map(({ text, sort = text }) => sort(line))),
-    });
-    parent.append(
-      h(
-        "figure",
-        { id: `${id}-figure` },
-        h("figcaption", {}, h("h3", {}, title), h("p", { class: "reading" }, reading)),
-        sortableTable(all, lines, { id }),
-        h(
-          "div",
-          { class: "tools" },
-          csvButton(() => id, numbers),
-        ),
+    const chosen = [
+      choice(
+        "images",
+        tests.map((test) => [test, test]),
+        state,
+        key,
+        fill,
       ),
-    );
+      ...(modes.length > 1 ? [toggle(modes, state, "mode", fill)] : []),
+      ...controls.map((control) => control(fill)),
+    ];
+    const numbers = () => {
+      const names = [...new Set(lines.flatMap(Object.keys))].filter((name) => name !== "label");
+      return { columns: names, rows: lines.map((line) => names.map((name) => line[name] ?? null)) };
+    };
+    const csv = csvButton(() => id, numbers);
+    const caption = h("figcaption", {}, h("h3", {}, title), h("p", { class: "reading" }, reading));
+    const parts = [h("div", { class: "controls" }, ...chosen), place, h("div", { class: "tools" }, csv)];
+    parent.append(h("figure", { id: `${id}-figure` }, caption, ...parts));
+    fill();
   }
   function others(parent) {
     const lines = page.data.shift.shift.filter((line) => !line.family);
-    const columns = shown().flatMap(({ name, head }) => [
-      { head, text: (line) => fixed(line[name]), sort: (line) => line[name], sub: (line) => interval(line, name) },
-      {
-        head: `${head} less clean`,
-        text: (line) => fixed(line[`${name}_difference`]),
-        sort: (line) => line[`${name}_difference`],
-        sub: (line) => interval(line, `${name}_difference`),
-      },
-    ]);
-    const reading = "Figures with their intervals, and what they differ from those of the study's own test images.";
-    if (lines.length) table(parent, "shifted", "Other images of the same classes", reading, lines, columns);
+    if (!lines.length) return;
+    const columns = () =>
+      metrics.inTable().flatMap(({ name, column }) => [
+        {
+          head: column,
+          text: (line) => fixed(line[name]),
+          sort: (line) => line[name],
+          sub: (line) => interval(line, name),
+        },
+        {
+          head: "less clean",
+          name: `${name} less clean`,
+          text: (line) => fixed(line[`${name}_difference`]),
+          sort: (line) => line[`${name}_difference`],
+          sub: (line) => interval(line, `${name}_difference`),
+        },
+      ]);
+    table(parent, "shifted", {
+      id: "shifted",
+      title: "Other images of the same classes",
+      reading:
+        "Figures with their intervals, and beside each what it differs from that of the study's own test images.",
+      lines,
+      columns,
+    });
   }
   function unseen(parent) {
-    const lines = page.data.shift.ood;
-    const columns = Object.entries(page.data.shift.ood_metrics)
-      .filter(([name]) => lines.some((line) => line[name] != null))
-      .map(([name, head]) => ({
-        head,
-        text: (line) => fixed(line[name]),
-        sort: (line) => line[name],
-        sub: (line) => interval(line, name),
-      }));
-    const reading =
-      "How well each score tells them from the test images: AUROC and AUPR are better when higher, FPR95 when lower.";
-    if (lines.length) table(parent, "unseen", "Images of none of the classes", reading, lines, columns);
+    const { ood: lines, ood_metrics: names, ood_scores: scores } = page.data.shift;
+    if (!lines.length) return;
+    const has = (score) => lines.some((line) => line[`auroc_${score}`] != null);
+    const known = Object.entries(scores).filter(([score]) => has(score));
+    const columns = () =>
+      Object.keys(names)
+        .filter((name) => name.endsWith(`_${state.score}`))
+        .map((name) => ({
+          head: name.split("_")[0].toUpperCase(),
+          text: (line) => fixed(line[name]),
+          sort: (line) => line[name],
+          sub: (line) => interval(line, name),
+        }));
+    table(parent, "unseen", {
+      id: "unseen",
+      title: "Images of none of the classes",
+      reading:
+        "How well a score of the predictions tells them from the test images: AUROC and AUPR are better when higher, " +
+        "FPR95 when lower. Mutual information needs sampled predictions.",
+      lines,
+      columns,
+      controls: [(fill) => choice("told by", known, state, "score", fill)],
+    });
   }
 
   return {
+    MODES,
+    ofMode,
     add() {
-      const { shift, ood } = page.data.shift;
+      const { shift, ood, families } = page.data.shift;
       if (!shift.length && !ood.length) return;
-      const parent = section(
-        "shift",
-        "Shift and out of distribution",
-        "What happens with other images than those of the test?",
-      );
-      if (page.data.shift.families.length) strengths(parent);
+      const question = "What happens with other images than those of the test?";
+      const parent = section("shift", "Shift and out of distribution", question);
+      if (families.length) {
+        shiftHeat.add(parent);
+        shiftLines.add(parent);
+      }
       others(parent);
       unseen(parent);
     },

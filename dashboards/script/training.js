@@ -7,13 +7,28 @@ const trainingSection = (() => {
   /** The mean over seeds, with their range around it. */
   function bandTraces(band, { color, dash }, name, more = {}) {
     const x = band.mean.map((_, i) => i + 1);
-    const common = { type: "scatter", mode: "lines", x, legendgroup: name };
-    const edge = { ...common, line: { width: 0 }, hoverinfo: "skip", showlegend: false, ...more };
+    const mode = x.length > 1 ? "lines" : "lines+markers"; // one epoch is no line
+    const range = band.mean.map((_, i) => [band.low[i], band.high[i]]);
+    const common = { type: "scatter", mode, x, legendgroup: name };
+    const hovertemplate =
+      "%{fullData.name}, epoch %{x}: %{y:.4g}<br>%{customdata[0]:.4g} to %{customdata[1]:.4g} over seeds<extra></extra>";
+    const edge = { ...common, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, ...more };
     return [
       { ...edge, y: band.low },
       { ...edge, y: band.high, fill: "tonexty", fillcolor: `${color}2e` },
-      { ...common, y: band.mean, name, line: { color, dash, width: 2 }, ...more },
+      { ...common, y: band.mean, name, customdata: range, hovertemplate, line: { color, dash, width: 2 }, ...more },
     ];
+  }
+
+  /** The mean alone, of a row that is not highlighted. */
+  function faintTrace(band, name) {
+    const [, , mean] = bandTraces(band, shownRows.faded(), name);
+    return { ...mean, line: { ...mean.line, width: 1 }, showlegend: false };
+  }
+
+  function epochAxis(bands, remark = "", most = undefined) {
+    const last = Math.max(1, ...bands.map((band) => band.mean.length));
+    return look.whole([1, last], { title: { text: `epoch${remark}` } }, most);
   }
 
   // Learning curves
@@ -36,11 +51,23 @@ const trainingSection = (() => {
   }
   function drawLearning() {
     const known = rows().filter((row) => row.curves[state.curve]);
-    const traces = known.flatMap((row) => bandTraces(row.curves[state.curve], look.ofRow(row), row.label));
+    const [shown, others] = [true, false].map((way) => known.filter(({ row }) => shownRows.has(row) === way));
+    const traces = [
+      ...others.map((row) => faintTrace(row.curves[state.curve], row.label)),
+      ...shown.flatMap((row) => bandTraces(row.curves[state.curve], look.ofRow(row), row.label)),
+    ];
     const range = look.sensibleRange(known.flatMap((row) => row.curves[state.curve].mean));
     const layout = look.layout({
-      shapes: state.curve === "validation_nll" ? turned().map(turnLine) : [],
-      xaxis: { title: { text: `epoch${range ? " (the other axis is cut; double-click shows all)" : ""}` } },
+      shapes:
+        state.curve === "validation_nll"
+          ? turned()
+              .filter(({ row }) => shownRows.has(row))
+              .map(turnLine)
+          : [],
+      xaxis: epochAxis(
+        known.map((row) => row.curves[state.curve]),
+        range ? " (the other axis is cut; double-click shows all)" : "",
+      ),
       yaxis: { title: { text: page.data.training.curves[state.curve] }, range },
     });
     return [traces, layout];
@@ -57,6 +84,12 @@ const trainingSection = (() => {
       reading: `The mean over seeds, with their range as a band.${overfitting()}`,
       height: 440,
       controls: [choice("figure", options, state, "curve", () => drawing.redraw("learning"))],
+      empty: () => `No row has recorded its ${page.data.training.curves[state.curve]}.`,
+      missing() {
+        const without = rows().filter((row) => !row.curves[state.curve]);
+        const names = without.map((row) => row.label).join(", ");
+        return names && `Its ${page.data.training.curves[state.curve]} is not recorded, so not drawn: ${names}.`;
+      },
       draw: drawLearning,
       numbers: () => ({
         columns: ["row", "epoch", "mean", "lowest seed", "highest seed"],
@@ -75,10 +108,17 @@ const trainingSection = (() => {
     const style = look.ofRow(current());
     const terms = Object.entries(page.data.training.dgm);
     const axes = {};
-    [...terms.map(([, head]) => head), "imputation error"].forEach((text, k) => {
-      const { xaxis, yaxis } = look.panel(k);
-      axes[xaxis] = { nticks: 6 };
-      axes[yaxis] = { title: { text }, nticks: 5 };
+    const epochs = epochAxis(
+      terms.flatMap(([name]) => dgm[name] ?? []),
+      "",
+      5,
+    );
+    const annotations = [...terms.map(([, head]) => head), "imputation error"].map((text, k) => {
+      const { x, y, xaxis, yaxis } = look.panel(k);
+      axes[xaxis] = epochs;
+      axes[yaxis] = { nticks: 5 };
+      const corner = { x: 0, y: 1, xanchor: "left", yanchor: "bottom", showarrow: false };
+      return { ...corner, text, xref: `${x} domain`, yref: `${y} domain` };
     });
     const traces = terms.flatMap(([name, head], k) => {
       const { x, y } = look.panel(k);
@@ -87,17 +127,21 @@ const trainingSection = (() => {
     const last = look.panel(terms.length);
     const layers = imputation().map((errors, layer) => ({
       type: "scatter",
-      mode: "lines",
+      mode: errors.length > 1 ? "lines" : "lines+markers",
       x: errors.map((_, i) => i + 1),
       y: errors,
       xaxis: last.x,
       yaxis: last.y,
       name: layer ? `layer ${layer}` : "layer 0 (input)",
+      legendgroup: layer, // where some have a group, those without lie one below the other
       line: { color: look.style(layer).color, dash: look.dash(layer) },
+      hovertemplate: "%{fullData.name}, epoch %{x}: %{y:.4g}<extra></extra>",
     }));
-    const grid = { rows: 2, columns: 3, pattern: "independent", ygap: 0.3, xgap: 0.18 };
-    const layout = look.layout({ grid, annotations: [], legend: { orientation: "h", y: -0.12 }, ...axes });
-    return [[...traces, ...layers], layout];
+    const columns = look.narrow() ? 2 : 3;
+    const high = Math.ceil(6 / columns);
+    const grid = { rows: high, columns, pattern: "independent", ygap: 0.34, xgap: 0.22 };
+    const above = { legend: { y: 1.06 }, margin: { l: 56, r: 14, t: 36, b: 46 } }; // the panels' names
+    return [[...traces, ...layers], look.layout({ grid, annotations, ...above, height: 110 + 240 * high, ...axes })];
   }
   function dgmNumbers() {
     const { dgm, curves } = current();
@@ -121,8 +165,7 @@ const trainingSection = (() => {
       reading:
         "Its bound's terms (nats a masked sample), the norm of its gradient before clipping, and how far imputed " +
         "units are from the true ones by layer (root mean square, in the units that it sees; 1 is guessing the mean).",
-      height: 520,
-      wide: true,
+      height: 550,
       controls: [choice("row", options, state, "row", () => drawing.redraw("dgm"))],
       draw: drawDgm,
       numbers: dgmNumbers,

@@ -1,43 +1,47 @@
-// 7. Trials: a table of all, and one of them in detail.
+// 7. Trials: a table of all, in which each can be opened.
 
 const trialsSection = (() => {
   const PAGE = 50;
-  const state = { page: 0, text: "", phase: "", status: "", onlySelected: false, sorted: null };
-  let open = null;
+  const state = { filter: "", phase: "", status: "", onlySelected: false, sort: "" };
   const place = h("div", {});
-  const detail = h("div", { id: "detail", "aria-live": "polite" });
+  const faults = h("p", { id: "filter-faults", class: "fails", role: "status" });
+  let leaf = 0; // of the table
+  let seeking = false; // the leaf of the open trial
+  let open = null;
+  let keepFilter = null;
 
   // The table
 
+  /** As many decimals for all of a column as show four digits of what is usual in it. */
+  function sameDigits(values) {
+    const sizes = values.filter((value) => value).map(Math.abs);
+    sizes.sort((a, b) => a - b);
+    const usual = sizes[Math.floor(sizes.length / 2)] ?? 1;
+    const digits = Math.min(4, Math.max(0, 3 - Math.floor(Math.log10(usual))));
+    return (value) => fixed(value, digits);
+  }
   function columns() {
-    const short = (value) => (typeof value === "number" && !Number.isInteger(value) ? +value.toPrecision(4) : value);
-    const column = (name, head = name, left = false) => {
+    const column = (name, text = (value) => value) => {
       const sort = trials.value(name);
-      return { head, left, sort, text: (i) => short(sort(i)) };
+      return { head: name.replace("_", " "), name, sort, text: (i) => text(sort(i)) };
     };
+    const arm = (i) => armLabels.of(trials.columns().arm[i]);
+    const figureColumn = ({ name, head }) => ({ ...column(name, sameDigits(trials.columns()[name])), head });
     return [
-      column("arm", "arm", true),
-      column("phase", "phase", true),
+      { head: "arm", left: true, sort: arm, text: arm },
+      { ...column("phase"), left: true },
       column("number"),
       column("seed"),
-      column("status", "status", true),
-      ...trials.figures().map(({ name, head }) => column(name, head)),
+      { ...column("status"), left: true },
+      ...trials.figures().map(figureColumn),
       column("epochs"),
-      column("seconds"),
+      column("seconds", (value) => fixed(value, 1)),
     ];
-  }
-  /** Everything of a trial that the filter looks at. */
-  function haystack(i) {
-    const { phase, arm, status, error, seed } = trials.columns();
-    const settings = trials.settings().map((name) => {
-      const value = trials.setting(name)(i);
-      return value === null ? "" : `${name}=${value}`;
-    });
-    return [phase[i], arm[i], status[i], error[i] || "", `seed ${seed[i]}`, ...settings].join(" ").toLowerCase();
   }
   function wanted() {
     const { phase, status } = trials.columns();
-    const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
+    const filter = trialFilter.read(state.filter);
+    faults.textContent = filter.faults.join(" ");
     return trials
       .all()
       .filter(
@@ -45,46 +49,69 @@ const trialsSection = (() => {
           (!state.phase || phase[i] === state.phase) &&
           (!state.status || status[i] === state.status) &&
           (!state.onlySelected || selection.has(i)) &&
-          words.every((word) => haystack(i).includes(word)),
+          filter.matches(i),
       );
+  }
+  /** One leaf of the table. */
+  function table(rows) {
+    return sortableTable(columns(), rows, {
+      id: "trials-table",
+      headings: false,
+      state,
+      part(ordered) {
+        if (seeking) leaf = Math.floor(Math.max(0, ordered.indexOf(open)) / PAGE);
+        seeking = false;
+        return ordered.slice(leaf * PAGE, (leaf + 1) * PAGE);
+      },
+      onSort: fillFirst,
+      opens: { isOpen: (i) => open === i, toggle: openOrClose, under: () => oneTrial.of(open) },
+      rowAttributes: (i) => ({ class: selection.has(i) ? "selected" : "", "data-trial": trials.name(i) }),
+    });
+  }
+  function steps(rows) {
+    const pages = Math.max(1, Math.ceil(rows / PAGE));
+    const of = trials.all().length;
+    const matches = rows === of ? `${of} trials` : `${rows} of ${of} trials`;
+    const step = (text, by) => {
+      const go = () => {
+        leaf += by;
+        fill();
+      };
+      return button(text, go, { disabled: leaf + by < 0 || leaf + by >= pages });
+    };
+    const where = pages > 1 ? [step("‹ Back", -1), `page ${leaf + 1} of ${pages}`, step("Next ›", 1)] : [];
+    return h("div", { class: "controls" }, h("strong", { id: "trials-count", role: "status" }, matches), ...where);
   }
   function fill() {
     const rows = wanted();
-    const pages = Math.max(1, Math.ceil(rows.length / PAGE));
-    state.page = Math.min(state.page, pages - 1);
-    const table = sortableTable(columns(), rows, {
-      id: "trials-table",
-      headings: false,
-      sorted: state.sorted,
-      part: (ordered) => ordered.slice(state.page * PAGE, (state.page + 1) * PAGE),
-      onSort(sorted) {
-        state.sorted = sorted;
-        fillFirst();
-      },
-      onRow: choose,
-      rowAttributes: (i) => ({
-        class: `${selection.has(i) ? "selected" : ""} ${open === i ? "open" : ""}`.trim(),
-        "aria-selected": String(selection.has(i)),
-      }),
-    });
-    const step = (text, by) => {
-      const go = () => {
-        state.page += by;
-        fill();
-      };
-      return button(text, go, { disabled: state.page + by < 0 || state.page + by >= pages });
-    };
-    const count = `${rows.length.toLocaleString("en")} trials, page ${state.page + 1} of ${pages}`;
-    const steps = [step("‹ Back", -1), h("span", { id: "trials-count" }, count), step("Next ›", 1)];
-    place.replaceChildren(table, h("div", { class: "controls" }, ...steps));
+    leaf = Math.min(leaf, Math.max(0, Math.ceil(rows.length / PAGE) - 1));
+    const focused = document.activeElement?.closest("tr[data-trial]")?.dataset.trial;
+    const made = table(rows);
+    const outside = open !== null && !rows.includes(open);
+    const note = outside ? [h("p", { class: "quiet" }, "It is not among the trials below."), oneTrial.of(open)] : [];
+    place.replaceChildren(...note, steps(rows.length), rows.length ? made : h("p", { class: "quiet" }, why()));
+    if (focused) place.querySelector(`tr[data-trial="${CSS.escape(focused)}"] .opener`)?.focus({ preventScroll: true });
+  }
+  /** Why no trial is shown. */
+  function why() {
+    if (!trials.all().length) return nothingYet("No trial has begun yet");
+    return state.onlySelected && !selection.any() ? "No trial is selected." : "No trial matches.";
   }
   function fillFirst() {
-    state.page = 0;
+    leaf = 0;
     fill();
   }
+  function openOrClose(i) {
+    if (open === i) {
+      open = null;
+      selection.set([]);
+    } else choose(i);
+  }
+  /** Opens a trial, in the table's page that it is on. */
   function choose(i) {
+    open = i;
+    seeking = true;
     selection.set([i]);
-    show(i);
   }
 
   // The controls
@@ -97,149 +124,99 @@ const trialsSection = (() => {
       rows: trials.all().map((i) => values.map((value) => value(i))),
     };
   }
-  function controls() {
+  function filterBox() {
     const filter = h("input", {
       type: "search",
       id: "filter",
-      placeholder: "filter: dropout rate=0.5 seed 1 …",
+      placeholder: "nll<2.05 arm:dropout -phase:search",
       "aria-label": "Filter trials",
-      size: 30,
-      value: state.text,
+      "aria-describedby": "filter-faults",
+      size: 34,
+      value: state.filter,
       oninput() {
-        state.text = filter.value;
+        state.filter = filter.value;
+        keepFilter();
         fillFirst();
       },
     });
+    return filter;
+  }
+  function help() {
+    const code = (text) => h("code", {}, text);
+    const example = (text, says) => h("li", {}, code(text), ` ${says}`);
+    return h(
+      "details",
+      { id: "filter-help" },
+      h("summary", {}, "How to filter"),
+      h(
+        "ul",
+        {},
+        example("dropout failed", "trials with both words, anywhere in them"),
+        example("nll<2.05 accuracy>=0.8", "figures and settings by size, with <, <=, > and >="),
+        example("seed=1 arm:dropout", "the very value, with = or :"),
+        example("-arm:l2", "a minus before it leaves these out"),
+        example('arm:"Pilot a-aug"', "quotes keep words together"),
+      ),
+      h("p", {}, "Names: ", ...trialFilter.names().flatMap((name) => [code(name), " "])),
+    );
+  }
+  function onlySelected() {
+    const keep = choices.one(state, "onlySelected", [false, true]);
     const only = h("input", {
       type: "checkbox",
       id: "only-selected",
       checked: state.onlySelected,
       onchange() {
         state.onlySelected = only.checked;
+        keep();
         fillFirst();
       },
     });
+    return h("label", {}, only, "selected only");
+  }
+  function controls() {
+    keepFilter = choices.one(state, "filter");
     const oneOf = (name) => {
       const values = [...new Set(trials.columns()[name])].map((value) => [value, value]);
-      return choice("", [["", `every ${name}`], ...values], state, name, fillFirst);
+      return choice("", [["", `every ${name}`], ...values], state, name, fillFirst, { "aria-label": name });
     };
-    return h(
-      "div",
-      { class: "controls" },
-      filter,
-      oneOf("phase"),
-      oneOf("status"),
-      h("label", {}, only, "selected only"),
-      csvButton(() => "trials", numbers),
-    );
+    const csv = csvButton(() => "trials", numbers);
+    return h("div", { class: "controls" }, filterBox(), oneOf("phase"), oneOf("status"), onlySelected(), csv);
   }
-
-  // One trial
-
-  function facts(i) {
-    const c = trials.columns();
-    const settings = trials.settings().map((name) => [name, trials.setting(name)(i)]);
-    return [
-      ["status", c.status[i]],
-      ...(c.error[i] ? [["error", c.error[i]]] : []),
-      ["seed", c.seed[i]],
-      ["epochs", c.epochs[i]],
-      ["best epoch", c.best_epoch[i]],
-      ["seconds", c.seconds[i]],
-      ["retries", c.retries[i]],
-      ["moves", c.moves[i]],
-      ["reused", c.reused[i] ? "yes" : "no"],
-      ...settings.filter(([, value]) => value !== null),
-    ];
-  }
-  function drawCurves(plot, i) {
-    const nll = trials.curve(i, "validation_nll");
-    if (!nll.length) {
-      plot.append(h("p", { class: "quiet" }, "It has no epochs to show."));
-      return;
-    }
-    const x = nll.map((_, k) => k + 1);
-    const line = (y, metric, more) => ({
-      type: "scatter",
-      mode: "lines",
-      x,
-      y,
-      name: metrics.get(metric).head,
-      ...more,
+  /** The open trial and the selected ones, in the address. */
+  function keepTrials() {
+    selection.keep();
+    const name = () => (open === null ? "" : trials.name(open));
+    choices.add("trials.open", name, (text) => {
+      const found = trials.all().find((i) => trials.name(i) === text);
+      if (found === undefined) return false;
+      open = found;
     });
-    plotly.then(() => {
-      const accuracyLine = { color: look.style(1).color, dash: "dash" };
-      const traces = [
-        line(nll, "nll", { line: { color: look.style(0).color } }),
-        line(trials.curve(i, "validation_accuracy"), "accuracy", { yaxis: "y2", line: accuracyLine }),
-      ];
-      const layout = look.layout({
-        height: 280,
-        margin: { l: 44, r: 44, t: 8, b: 36 },
-        xaxis: { title: { text: "epoch" } },
-        yaxis2: { overlaying: "y", side: "right", showgrid: false },
-      });
-      Plotly.newPlot(plot, traces, layout, look.CONFIG);
-    });
-  }
-  function drawBins(plot, i) {
-    const bins = trials.bins(i);
-    if (!bins.count.some((n) => n > 0)) {
-      plot.append(h("p", { class: "quiet" }, "It has no predictions to show."));
-      return;
-    }
-    const row = { arm: trials.columns().arm[i], mode: "point", phase: "arms", seeds: 1 };
-    plotly.then(() => {
-      const layout = look.layout({
-        height: 280,
-        margin: { l: 44, r: 8, t: 8, b: 36 },
-        barmode: "overlay",
-        showlegend: false,
-        xaxis: { range: [0, 1], title: { text: "confidence" } },
-        yaxis: { range: [0, 1], title: { text: "accuracy" } },
-      });
-      Plotly.newPlot(plot, reliability.traces(row, bins, false), layout, look.CONFIG);
-    });
-  }
-  function show(i) {
-    if (i >= trials.all().length) return;
-    open = i;
-    const curves = h("div", { class: "plot", id: "detail-curves" });
-    const bins = h("div", { class: "plot", id: "detail-bins" });
-    const reading = (text) => h("p", { class: "reading" }, text);
-    detail.replaceChildren(
-      h("h3", {}, trials.name(i)),
-      h(
-        "div",
-        { class: "detail" },
-        factList(facts(i)),
-        h("div", {}, reading("Its validation NLL and accuracy by epoch."), curves),
-        h("div", {}, reading("Its calibration on validation images, last epoch."), bins),
-      ),
-    );
-    const traceback = page.data.trials.tracebacks[i];
-    if (traceback) detail.append(reading("Where it failed."), h("pre", { id: "traceback" }, traceback));
-    drawCurves(curves, i);
-    drawBins(bins, i);
-    fill();
-  }
-  function showAgain() {
-    if (open !== null) show(open);
   }
 
   return {
     add() {
-      const reading = "Validation figures of every trial. Enter or a click opens one and selects it.";
+      const reading = "Validation figures of every trial. Enter or a click opens one, and selects it in the figures.";
       const parent = section("trials", "Trials", reading);
-      detail.replaceChildren();
-      parent.append(controls(), place, detail);
+      keepTrials();
+      oneTrial.forget();
+      parent.append(controls(), faults, help(), place);
+      seeking = open !== null;
       fill();
-      showAgain();
     },
     fill,
     choose,
-    showAgain,
-    /** The place of the trial that is shown; a live page moves it. */
+    goToOpen() {
+      const own = place.querySelector(".opener[aria-expanded=true]");
+      (own ?? place).scrollIntoView({ block: "start" });
+      own?.focus({ preventScroll: true });
+    },
+    /** In other colours. */
+    showAgain() {
+      oneTrial.forget();
+      fill();
+    },
+    /** The place of the trial that is open; a live page moves it. */
     get open() {
       return open;
     },

@@ -11,6 +11,9 @@ from pilotstudy.evidence.recommendation import answer
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import METRICS
+from pilotstudy.study.statements import Row
+
+HIGHLIGHTED = 8  # rows that can be told apart in a figure
 
 
 @dataclass(frozen=True)
@@ -34,18 +37,19 @@ class AnswerSection(TypedDict):
     cards: list[dict[str, object]]
     claims: list[dict[str, object]]
     notes: list[str]  # what goes for all of it
+    highlighted: list[str]  # the rows that figures highlight, unless the reader chooses others
 
 
 def answer_section(evidence: RunEvidence) -> AnswerSection:
     if not evidence.trials:
         said = "No trial has finished yet, so there is nothing to say."
-        return {"sentences": [said], "cards": [], "claims": [], "notes": []}
+        return {"sentences": [said], "cards": [], "claims": [], "notes": [], "highlighted": []}
     figures = evidence.figures()
     cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
-    claims = judge_all(evidence)
+    claims, recommended = judge_all(evidence), answer(evidence)
     return {
         "sentences": [
-            answer(evidence).text,
+            recommended.text,
             *(card.says for card in cards),
             *method_sentence(figures),
             *claims_sentence(claims),
@@ -53,7 +57,17 @@ def answer_section(evidence: RunEvidence) -> AnswerSection:
         "cards": [asdict(card) for card in cards],
         "claims": [claim.record() for claim in claims],
         "notes": reservations(evidence.run),
+        "highlighted": highlighted(figures.rows, [recommended.row, *(card.row for card in cards)]),
     }
+
+
+def highlighted(rows: Sequence[Row], wanted: Sequence[str | None]) -> list[str]:
+    """The reference, the method, what is wanted (what the answer takes, the best); then others, up to a few."""
+    plain = [row for row in rows if (row.mode, row.phase) == ("point", "arms")]
+    of_role = {role: [row for row in plain if row.role == role] for role in ("reference", "method")}
+    named = [row for row in rows if str(row) in wanted]
+    ordered = dict.fromkeys([*of_role["reference"], *of_role["method"][:1], *named, *of_role["method"], *plain])
+    return [str(row) for row in list(ordered)[:HIGHLIGHTED]]
 
 
 def tied(others: Sequence[str]) -> str:
@@ -120,10 +134,13 @@ def claims_sentence(claims: Sequence[Judged]) -> list[str]:
     """How many hold, fail, and so on."""
     if not claims:
         return []
+    if len(claims) == 1:
+        verdict = claims[0].verdict
+        return [f"The study's one claim {verdict if verdict in ('holds', 'fails') else f'is {verdict}'}."]
     plural = {"holds": "hold", "fails": "fail"}
     counts = {
         verdict: sum(claim.verdict == verdict for claim in claims)
         for verdict in ("holds", "fails", "undecided", "not tested")
     }
     parts = [f"{n} {verdict if n == 1 else plural.get(verdict, verdict)}" for verdict, n in counts.items() if n]
-    return [f"Of {len(claims)} {'claim' if len(claims) == 1 else 'claims'}, {', '.join(parts)}."]
+    return [f"Of {len(claims)} claims, {', '.join(parts)}."]

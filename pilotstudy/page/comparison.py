@@ -3,27 +3,32 @@
 Intervals, marks and verdicts are those of `table`, `compare` and `claims`.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
+from itertools import combinations
+from pathlib import Path, PurePath
 
 from pilotstudy.errors import InputError
 from pilotstudy.evidence.claims import judge_all
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.labels import row_label
-from pilotstudy.evidence.pairs import pairs
+from pilotstudy.evidence.pairs import Pair, pairs
+from pilotstudy.evidence.recommendation import Answer, answer, gains_over_reference
 from pilotstudy.evidence.reservations import reservations
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import headline_metrics
+from pilotstudy.page.overall import Against, against_in_words, rows_that_matter
 from pilotstudy.page.results import shown_metrics
 from pilotstudy.page.rounding import rounded
-from pilotstudy.report.formats import line_record
-from pilotstudy.report.table import Line, build_table, table_order
+from pilotstudy.report.table import Cell, Line, build_table, table_order
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.status import overview
+from pilotstudy.storage import absolute
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import Row
 
 MOST = 20  # runs of one page
+ARMS_NAMED = 6  # where runs have other arms
 UNTRAINED = ("network", "training", "search", "resources")  # what a study of imported predictions does not say
 NOT_COMPARED = ("name", "title", "claims", "uses", "imported", "resources", "arms", "seeds")
 
@@ -32,30 +37,40 @@ def comparison_data(runs: Sequence[Run], names: Sequence[str] = ()) -> dict[str,
     """`names`: what the runs are called; by default what their folders are."""
     if not 2 <= len(runs) <= MOST:
         raise InputError(f"a comparison is of 2 to {MOST} runs, and these are {len(runs)}")
-    found = [RunEvidence(run) for run in runs]
     called = list(names) or distinct([run.files.folder for run in runs])
+    found = [RunEvidence(run) for run in runs]
     differing = differences([evidence.study for evidence in found])
-    entries = [run_entry(evidence, name) for evidence, name in zip(found, called, strict=True)]
+    answers = [answer(evidence) for evidence in found]
+    entries = [run_entry(*one) for one in zip(found, called, answers, strict=True)]
     rows = rows_of_all(found)
+    against = [against_reference(evidence) for evidence in found]
     return {
-        "runs": [{**entry, "differs": own} for entry, own in zip(entries, differing, strict=True)],
+        "run": {"run": "comparison"},  # what its files are called
+        "runs": [
+            {**entry, "differs": own, "against": judged.record() if judged else None}
+            for entry, own, judged in zip(entries, differing, against, strict=True)
+        ],
         "rows": [
             {"row": str(row), "label": row_label(row), "arm": row.arm, "mode": row.mode, "phase": row.phase}
             for row in rows
         ],
-        "arms": list(dict.fromkeys([*(arm for evidence in found for arm in evidence.study.arms), "ensemble"])),
+        "matter": [str(row) for row in rows_that_matter(rows, found, answers, against)],
+        "arms": {arm: row_label(Row(arm, declared=own)) for evidence in found for arm, own in evidence.arms.items()},
         "metrics": [metric for metric in shown_metrics() if metric["in_table"]],
+        "answer": {metric: against_in_words(metric, rows, against) for metric in headline_metrics()},
         "claims": shared_claims(found),
     }
 
 
-def distinct(folders: Sequence[PurePath]) -> list[str]:
+def distinct(folders: Sequence[Path]) -> list[str]:
     """The folders' names; where two are the same, with as much of their paths as tells them apart."""
-    for parts in range(1, max(len(folder.parts) for folder in folders) + 1):
-        names = ["/".join(folder.parts[-parts:]) for folder in folders]
-        if len(set(names)) == len(names):
-            return names
-    raise InputError(f"{folders[0].name} is given twice: a run is compared with others")
+    paths = [PurePath(absolute(folder)) for folder in folders]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InputError(f"run {path.name!r} is given twice: a run is compared with others")
+    most = max(len(path.parts) for path in paths)
+    several = (["/".join(path.parts[-parts:]) for path in paths] for parts in range(1, most + 1))
+    return next(names for names in several if len(set(names)) == len(names))
 
 
 def rows_of_all(found: Sequence[RunEvidence]) -> list[Row]:
@@ -70,7 +85,12 @@ def rows_of_all(found: Sequence[RunEvidence]) -> list[Row]:
     return table_order(by_arm)
 
 
-def run_entry(evidence: RunEvidence, name: str) -> dict[str, object]:
+def against_reference(evidence: RunEvidence) -> Against | None:
+    gains = gains_over_reference(evidence) if evidence.trials else None
+    return Against(*gains) if gains else None
+
+
+def run_entry(evidence: RunEvidence, name: str, recommended: Answer) -> dict[str, object]:
     state, study = overview(evidence.run), evidence.study
     entry: dict[str, object] = {
         "name": name,
@@ -81,41 +101,63 @@ def run_entry(evidence: RunEvidence, name: str) -> dict[str, object]:
         "failed": state["failed"],
         "data": state["data"],
         "network": state["network"],
+        "seeds": in_words(study.seeds) if len(study.seeds) <= 5 else f"{len(study.seeds)} of them",
         "imported": bool(study.imported),
+        "answer": list(recommended.sentences),
+        "settling": recommended.settling.says if recommended.settling else "",
         "notes": reservations(evidence.run),
     }
     if not evidence.trials:
         return entry | {"points": 0, "lines": [], "paired": [], "pairs": {}}
-    table = build_table(evidence)
-    places = {row: place for place, row in enumerate(evidence.figures().rows)}
-    every_pair = pairs(evidence, headline_metrics())
+    every_pair, rows = pairs(evidence, headline_metrics()), evidence.figures().rows
     return entry | {
         "points": evidence.figures().points,
-        "lines": [line_entry(line) for line in table.lines],
-        "paired": [str(row) for row in places],
+        "lines": [line_entry(line) for line in build_table(evidence).lines],
+        "paired": [str(row) for row in rows],
         "pairs": {
-            # [first, second, winner, difference, low, high, p, seeds]; rows by their place in `paired`
-            metric: [
-                [
-                    places[pair.first],
-                    places[pair.second],
-                    pair.winner,
-                    *(rounded(part, 4) for part in (pair.difference, pair.low, pair.high)),
-                    rounded(pair.p_holm, 2),
-                    pair.seeds,
-                ]
-                for pair in every_pair
-                if pair.metric == metric
-            ]
+            metric: packed_pairs(rows, [pair for pair in every_pair if pair.metric == metric])
             for metric in headline_metrics()
         },
     }
 
 
 def line_entry(line: Line) -> dict[str, object]:
-    # All digits: what is rounded once here and once on the page may differ from what the commands print.
-    record = {name: rounded(value, 17) for name, value in line_record(line, like_paper=False).items()}
-    return record | {"diverged_in_words": diverged_in_words(line.diverged, line.seeds)}
+    return {
+        "row": str(line.row),
+        "seeds": line.seeds,
+        "diverged": diverged_in_words(line.diverged, line.seeds),
+        **{metric: cell_entry(cell) for metric, cell in line.cells.items()},
+    }
+
+
+def cell_entry(cell: Cell) -> list[object] | None:
+    """[figure, low, high, deviation over seeds, mark]"""
+    if cell.ours is None:
+        return None
+    parts = cell.ours.value, cell.ours.low, cell.ours.high, cell.ours.deviation
+    return [*(rounded(part, 8) for part in parts), cell.mark]
+
+
+def packed_pairs(rows: Sequence[Row], found: Sequence[Pair]) -> dict[str, object]:
+    """Of the first row with all that follow it, then of the second, ..; a run may have thousands of pairs.
+
+    Differences and halves of their intervals are in units of 0.0001, p-values of 0.001; `winner`: + the first, - the
+    second, p and m the same before correction, 0 neither, and a space where the two cannot be compared.
+    """
+    by_rows = {(pair.first, pair.second): pair for pair in found}
+    ordered = [by_rows.get(both) for both in combinations(rows, 2)]
+    return {
+        "difference": [pair and in_units(pair.difference, 10_000) for pair in ordered],
+        "half": [pair and in_units((pair.high - pair.low) / 2, 10_000) for pair in ordered],
+        "p": [pair and in_units(pair.p_holm, 1000) for pair in ordered],
+        "winner": "".join(
+            ("-0+"[pair.winner + 1] if pair.winner else "m0p"[pair.alone + 1]) if pair else " " for pair in ordered
+        ),
+    }
+
+
+def in_units(value: float, of_one: int) -> int | None:
+    return round(of_one * value) if math.isfinite(value) else None
 
 
 def shared_claims(found: Sequence[RunEvidence]) -> list[dict[str, object]]:
@@ -138,22 +180,45 @@ def shared_claims(found: Sequence[RunEvidence]) -> list[dict[str, object]]:
 
 
 def differences(studies: Sequence[Study]) -> list[dict[str, str]]:
-    """For each study, the keys in which they are not all alike, with its own values."""
-    flat = [flattened(compared(study)) for study in studies]
+    """For each study, the keys in which they are not all alike, with its own values.
+
+    A study that lacks a whole table, such as an arm or the search, differs in that, and not in each key of it.
+    """
+    contents = [compared(study, studies) for study in studies]
+    flat = [flattened(content) for content in contents]
     keys = dict.fromkeys(key for own in flat for key in own)
-    differing = [key for key in keys if len({in_words(own.get(key)) for own in flat}) > 1]
+
+    def values(key: str) -> set[str]:
+        has_table = [key.partition(".")[0] in content for content in contents]
+        return {in_words(own.get(key)) for own, has in zip(flat, has_table, strict=True) if has}
+
+    differing = [key for key in keys if len(values(key)) > 1]
     return [{key: in_words(own.get(key)) for key in differing} for own in flat]
 
 
-def compared(study: Study) -> dict[str, object]:
+def compared(study: Study, studies: Sequence[Study]) -> dict[str, object]:
     """What is held against other studies: data, network, recipe, budget, and each arm's settings."""
     left_out = {*NOT_COMPARED, *(UNTRAINED if study.imported else ())}
     content = study.model_dump(mode="json", exclude=left_out)
+    if not study.search:
+        content.pop("search", None)
+    content["searched"] = f"{study.search.trials} trials" if study.search else "no"
     content["seeds"] = len(study.seeds)
     content["predictions"] = "imported" if study.imported else "trained here"
+    content["arms"] = arms_in_words(list(study.arms), list(dict.fromkeys(arm for each in studies for arm in each.arms)))
     for arm in study.arms:
         content[arm] = study.settings(arm)
     return content
+
+
+def arms_in_words(own: Sequence[str], of_all: Sequence[str]) -> str:
+    """Which of all arms a study has, by those that it lacks if they are the fewer."""
+    lacking = [arm for arm in of_all if arm not in own]
+    if not lacking:
+        return f"all {len(own)}"
+    named, start = (own, f"{len(own)}: ") if len(own) <= len(lacking) else (lacking, f"{len(own)}, without ")
+    more = f" and {len(named) - ARMS_NAMED} more" if len(named) > ARMS_NAMED else ""
+    return f"{start}{', '.join(named[:ARMS_NAMED])}{more}"
 
 
 def flattened(content: Mapping[str, object], before: str = "") -> dict[str, object]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TypedDict, final
 
 from pilotstudy.errors import PilotstudyError
+from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.page.answer import AnswerSection, answer_section
@@ -19,7 +20,8 @@ from pilotstudy.page.training import Curves, training_section
 from pilotstudy.page.trials import trials_section
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.results import Results
-from pilotstudy.runs.status import overview, progress_of
+from pilotstudy.runs.status import listed, overview, progress_of
+from pilotstudy.study.statements import Row
 
 
 @final
@@ -28,6 +30,7 @@ class PageData(TypedDict):
 
     run: Mapping[str, object]
     metrics: list[ShownMetric]
+    arms: Mapping[str, str]  # the study's, and their labels
     answer: AnswerSection
     table: TableSection
     calibration: Mapping[str, object]
@@ -51,6 +54,7 @@ def page_data(run: Run) -> PageData:
     return {
         "run": {**overview(run), "title": study.title, "phases": progress_of(run)},
         "metrics": shown_metrics(),
+        "arms": {arm: row_label(Row(arm, declared=evidence.arms.get(arm))) for arm in study.arms},
         "answer": answer_section(evidence),
         "table": table_section(evidence),
         "calibration": calibration_section(evidence),
@@ -73,7 +77,7 @@ def page_data_or_problem(run: Run) -> PageData | Problem:
 def index_row(run: Run, content: PageData | Problem) -> dict[str, object]:
     """What the index of all runs says of one: its state, its best figures, and every row of its table."""
     if "problem" in content:
-        return {"run": run.name, "problem": content["problem"], "best": [], "rows": []}
+        return {**listed(run), "title": "", "problem": content["problem"], "best": [], "rows": []}
     metrics = headline_metrics()
     columns = [f"{name}{part}" for name in metrics for part in ("", "_sd", "_low", "_high")]
     lines = [line for line in content["table"]["variants"]["last"] if line[metrics[0]] is not None]

@@ -3,16 +3,17 @@
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pilotstudy import storage
+from pilotstudy.page.comparison import comparison_data
 from pilotstudy.page.content import index_row, page_data, page_data_or_problem
 from pilotstudy.page.results import shown_metrics
 from pilotstudy.runs.folder import Run
 
 # The scripts of each page, joined in this order into one module.
-SHARED = ("dom.js", "table.js", "theme.js")
+SHARED = ("dom.js", "choices.js", "table.js", "theme.js")
 SCRIPTS = {
     "page": (
         *SHARED,
@@ -20,6 +21,9 @@ SCRIPTS = {
         "plot.js",
         "parts.js",
         "figure.js",
+        "printing.js",
+        "rows.js",
+        "shown-rows.js",
         "selection.js",
         "points.js",
         "reliability.js",
@@ -27,15 +31,37 @@ SCRIPTS = {
         "results.js",
         "calibration.js",
         "shift.js",
+        "shift-heat.js",
+        "shift-lines.js",
         "search.js",
+        "parallel.js",
         "settings.js",
         "training.js",
+        "filter.js",
+        "trial.js",
         "trials.js",
         "made.js",
         "main.js",
     ),
+    "compare": (
+        *SHARED,
+        "data.js",
+        "plot.js",
+        "parts.js",
+        "figure.js",
+        "printing.js",
+        "rows.js",
+        "compare.js",
+        "compare-answer.js",
+        "compare-runs.js",
+        "compare-panels.js",
+        "compare-matrix.js",
+        "compare-claims.js",
+        "compare-main.js",
+    ),
     "index": (*SHARED, "index.js"),
 }
+COMPARISON = Path("comparison.html")  # of several runs, which is in no run's folder
 
 
 def block(value: object) -> str:
@@ -60,9 +86,8 @@ def script(name: str) -> str:
 
 
 def plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
+    """The build for plots with x and y: https://www.npmjs.com/package/plotly.js-cartesian-dist-min, 4.1.1."""
+    return asset("plotly/plotly-cartesian.min.js").replace("</script", "<\\/script")
 
 
 def page(content: Mapping[str, object]) -> str:
@@ -85,6 +110,27 @@ def save(run: Run, path: Path | None = None) -> Path:
     """Writes a run's page, by default into its folder."""
     path = path or run.files.dashboard
     storage.write(path, page(page_data(run)))
+    return path
+
+
+def comparison_page(content: Mapping[str, object], names: Sequence[str]) -> str:
+    """The page of several runs, from their data."""
+    return fill(
+        "compare.html",
+        {
+            "title": html.escape(f"Compared: {', '.join(names)}"),
+            "style": asset("style.css", "compare.css"),
+            "data": block(content),
+            "plotly": plotly(),
+            "script": script("compare"),
+        },
+    )
+
+
+def save_comparison(runs: Sequence[Run], path: Path | None = None) -> Path:
+    """Writes the page of several runs, by default into the current folder."""
+    path = path or COMPARISON
+    storage.write(path, comparison_page(comparison_data(runs), [run.name for run in runs]))
     return path
 
 

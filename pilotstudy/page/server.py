@@ -1,5 +1,6 @@
 """Serves a run's page on localhost and its data as they change. It only reads, and only that run."""
 
+import socket
 import sys
 import threading
 import time
@@ -7,9 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from pilotstudy.page import render
-from pilotstudy.page.content import page_data_or_problem
+from pilotstudy.page.content import PageData, Problem, page_data_or_problem
 from pilotstudy.runs.folder import Run
 
+WATCHED_SECONDS = 5.0  # a page that is open asks more often than that
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -22,6 +24,8 @@ class LivePage:
         self._version = ""
         self._content: dict[str, object] = {}
         self._not_before = 0.0
+        self._asking = 0  # how many wait for it
+        self._asked = float("-inf")  # when somebody last got it
 
     def version(self) -> str:
         """Changes whenever a file that the page shows does."""
@@ -35,20 +39,42 @@ class LivePage:
                 marks.append("none")
         return ".".join([*marks, str(self.run.at_work())])
 
+    def wait_until_seen(self, most: float) -> None:
+        """Waits, for so many seconds, until those who look at it have got what the files say now."""
+        deadline = time.monotonic() + most
+        while time.monotonic() < deadline and self.version() != self._version:
+            self._not_before = 0.0
+            if not self._asking and time.monotonic() - self._asked > WATCHED_SECONDS:
+                return
+            time.sleep(0.1)
+
     def get(self) -> dict[str, object]:
+        """What is to be shown now."""
+        self._asking += 1
+        try:
+            return self._renewed()
+        finally:
+            self._asking -= 1
+            self._asked = time.monotonic()
+
+    def _renewed(self) -> dict[str, object]:
         with self._lock:
             version = self.version()
             if version != self._version and time.monotonic() >= self._not_before:
                 since = time.monotonic()
-                self._content = {**page_data_or_problem(self.run), "live": True, "version": version}
+                self._content = {**self._read(), "live": True, "version": version}
                 self._version = version
                 self._not_before = time.monotonic() + 3 * (time.monotonic() - since)
             return self._content
 
+    def _read(self) -> PageData | Problem:
+        if not self.run.files.study.exists():
+            return {"problem": f"{self.run.name} is about to begin: its data are read and its models tried out."}
+        return page_data_or_problem(self.run)
 
-def server(run: Run, port: int = 0) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1; port 0 takes a free one."""
-    source = LivePage(run)
+
+def server(source: LivePage, port: int = 0, listening: socket.socket | None = None) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1; port 0 takes a free one. `listening`: a socket that is bound already."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,4 +117,9 @@ def server(run: Run, port: int = 0) -> ThreadingHTTPServer:
             if not isinstance(sys.exception(), ConnectionError):
                 super().handle_error(request, client_address)  # type: ignore[arg-type]
 
-    return Server(("127.0.0.1", port), Handler)
+    if listening is None:
+        return Server(("127.0.0.1", port), Handler)
+    serving = Server(listening.getsockname(), Handler, bind_and_activate=False)
+    serving.socket.close()
+    serving.socket = listening
+    return serving

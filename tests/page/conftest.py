@@ -1,3 +1,4 @@
+import json
 import shutil
 import threading
 from pathlib import Path
@@ -5,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pilotstudy.page import render
-from pilotstudy.page.server import server
+from pilotstudy.page.server import LivePage, server
 from tests.support.made_run import content, made
 
 CHROMIUM = shutil.which("chromium")
@@ -27,7 +28,7 @@ def serve():
     started = []
 
     def start(run):
-        serving = server(run)
+        serving = server(LivePage(run))
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         started.append(serving)
         return serving
@@ -38,13 +39,21 @@ def serve():
         serving.server_close()
 
 
+def look_at_all(tab) -> None:
+    """Scrolls to each plot until it is drawn, as a reader would."""
+    for plot in tab.eval_on_selector_all(".plot", "all => all.map(e => e.id)"):
+        place = f"document.getElementById({json.dumps(plot)})"
+        tab.evaluate(f"{place}.scrollIntoView({{behavior: 'instant', block: 'center'}})")
+        tab.wait_for_function(f"{place}.dataset.drawn")
+
+
 @pytest.fixture(scope="module")
 def chromium():
     if CHROMIUM is None:
         pytest.skip("Debian's chromium is not installed")
     from playwright.sync_api import sync_playwright
 
-    flags = ["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]  # WebGL without a GPU
+    flags = ["--no-sandbox", "--disable-gpu"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield browser
@@ -53,11 +62,14 @@ def chromium():
 
 @pytest.fixture
 def visit(chromium):
-    """Opens a file with the network off, or an address; anything on the console fails the test."""
+    """Opens a file with the network off, or an address; anything on the console fails the test.
+
+    Conditions that tests wait for are evaluated, which the page itself may not do: hence bypass_csp.
+    """
     said, contexts = [], []
 
-    def go(where: Path | str, **options):
-        context = chromium.new_context(**({"viewport": {"width": 1200, "height": 900}} | options))
+    def go(where: Path | str, ready: str = "body[data-ready], #runs table", **options):
+        context = chromium.new_context(**({"viewport": {"width": 1200, "height": 900}, "bypass_csp": True} | options))
         contexts.append(context)
         context.set_default_timeout(MOST)
         if isinstance(where, Path):
@@ -67,7 +79,7 @@ def visit(chromium):
         tab.on("pageerror", lambda error: said.append(str(error)))
         tab.on("dialog", lambda dialog: (said.append(f"dialog {dialog.message}"), dialog.dismiss()))
         tab.goto(where.as_uri() if isinstance(where, Path) else where)
-        tab.wait_for_selector("body[data-ready], #runs table")
+        tab.wait_for_selector(ready)
         return tab
 
     yield go

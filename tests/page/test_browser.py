@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.page.conftest import look_at_all
+
 
 def test_it_opens_from_disk_and_draws_everything(saved, visit):
     tab = visit(saved)
@@ -18,8 +20,7 @@ def test_it_opens_from_disk_and_draws_everything(saved, visit):
         "Trials",
         "How it was made",
     ]
-    undrawn = tab.eval_on_selector_all(".plot", "all => all.filter(e => !e.dataset.drawn).map(e => e.id)")
-    assert undrawn == []
+    look_at_all(tab)
     empty = "all => all.filter(e => !e.querySelector('.main-svg')).map(e => e.id)"
     assert tab.eval_on_selector_all(".plot", empty) == []
     captions = tab.eval_on_selector_all(
@@ -31,7 +32,6 @@ def test_it_opens_from_disk_and_draws_everything(saved, visit):
             "figure", "all => all.map(e => !!e.querySelector('h3') && !!e.querySelector('.reading'))"
         )
     )
-    assert tab.eval_on_selector_all(".gl-canvas, .gl-container canvas", "all => all.length") <= 8 * 3
     assert "pilotstudy" in tab.inner_text("#command")
     buttons = set(tab.eval_on_selector_all(".modebar-btn", "all => all.map(e => e.dataset.title)"))
     assert buttons <= {"Zoom", "Pan", "Box Select", "Lasso Select", "Reset axes"}  # none that uploads
@@ -55,23 +55,32 @@ def test_a_selection_carries_over(saved, visit):
     count = "document.getElementById('plot-pareto').data.reduce((n, t) => n + (t.selectedpoints || []).length, 0)"
     assert tab.evaluate(count) == number
     tab.check("#only-selected")
-    assert tab.inner_text("#trials-count").startswith(f"{number} trials")
+    assert tab.inner_text("#trials-count") == f"{number} of 38 trials"
     assert tab.locator("#trials-table tr.selected").count() == number
     tab.uncheck("#only-selected")
     # From the table, with the keyboard, to the figures.
-    tab.locator("#trials-table tbody tr").nth(2).focus()
+    tab.locator("#trials-table .opener").nth(1).focus()
+    tab.keyboard.press("ArrowDown")
     tab.keyboard.press("Enter")
-    assert tab.inner_text("#selection span") == "1 trial selected"
-    tab.wait_for_selector("#detail-curves .main-svg")
+    assert tab.inner_text("#selection span") == "1 trial selected: Vanilla, arms 2"
+    tab.wait_for_selector("tr.open + tr.under #detail-curves .main-svg")
     tab.wait_for_selector("#detail-bins .main-svg")
-    tab.click("#selection button")
+    tab.keyboard.press("Enter")  # the same button closes it
+    assert tab.locator("#detail").count() == 0
+    assert tab.is_hidden("#selection")
+    # From a figure, to the page of the table that it is on.
+    tab.evaluate("document.getElementById('plot-history').emit('plotly_click', {points: [{customdata: 20}]})")
+    tab.click("#to-trial")
+    tab.wait_for_selector("#detail-bins .main-svg")
+    assert "search" in tab.inner_text("#detail h3")
+    tab.click("#clear")
     assert tab.is_hidden("#selection")
 
 
 def test_sorting_filtering_switching_and_the_large_view(saved, visit):
     tab = visit(saved)
     tab.fill("#filter", "dropout search")
-    assert tab.inner_text("#trials-count").startswith("10 trials")
+    assert tab.inner_text("#trials-count") == "10 of 38 trials"
     tab.click("#trials-table th button:text-is('NLL')")
     values = [
         float(v)

@@ -3,6 +3,7 @@
 from pilotstudy.page import render
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.importing import Words, import_predictions
+from tests.page.conftest import look_at_all
 from tests.support.foreign import as_npz
 from tests.support.made_run import made
 
@@ -16,7 +17,7 @@ def test_it_opens_without_validation_or_epochs(tmp_path, visit):
     heads = tab.eval_on_selector_all("h2", "all => all.map(e => e.textContent)")
     assert "Calibration" in heads
     assert "Training" not in heads
-    assert tab.eval_on_selector_all(".plot", "all => all.filter(e => !e.dataset.drawn).length") == 0
+    look_at_all(tab)
     assert "predictions of 2 methods were imported from vanilla-seed0.npz" in tab.inner_text("#made")
     assert tab.eval_on_selector_all("#table .buttons button", "all => all.map(e => e.textContent)")[0] == "last epoch"
     assert tab.locator("#table button:text-is('best epoch')").count() == 0

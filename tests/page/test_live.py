@@ -2,12 +2,17 @@
 
 import http.client
 import json
+import re
 import socket
 import struct
+import subprocess
+import time
+import urllib.request
 
 import pytest
 
 from tests.support import small_study
+from tests.support.command_line import refused
 from tests.support.waiting import LONG, wait_for
 
 
@@ -64,3 +69,61 @@ def test_a_browser_that_leaves_early_is_no_error(run, serve, capfd):
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert request(serving, "GET", "/").status == 200
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["--inline", pytest.param("--concurrency=1", marks=pytest.mark.long)])
+def test_a_run_serves_its_page_while_it_trains_and_no_longer(tmp_path, engine):
+    """Its address is told on stderr, a browser that leaves is no error, and pages that are open see the end."""
+    small_study.prepare(tmp_path, epochs=3)
+    words = ("run", str(tmp_path / "chaos.toml"), "--name", "mine", engine, "--live", "--port", "0", "--json")
+    command, log = small_study.command(tmp_path, *words), tmp_path / "log"
+    with open(log, "wb") as messages:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages)
+
+    def data() -> dict:
+        with urllib.request.urlopen(f"{address}data.json", timeout=120) as answer:
+            return json.loads(answer.read())
+
+    try:
+        with small_study.slowed(tmp_path):
+            told = wait_for(
+                lambda: re.search(r"http://127.0.0.1:(\d+)/", log.read_text()), log.read_text, process=process
+            )
+            address, port = told[0], int(told[1])
+            found = wait_for(lambda: (seen := data()).get("run") and seen, log.read_text, LONG, process=process)
+            assert (found["run"]["trials"], found["live"]) == (14, True)
+            assert found["run"]["state"] in ("running", "done")  # on a machine that was busy elsewhere
+            with urllib.request.urlopen(address, timeout=120) as answer:
+                assert answer.read().startswith(b"<!doctype html>")
+            with socket.create_connection(("127.0.0.1", port)) as leaving:
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                leaving.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        seen = []
+        try:
+            while not seen or seen[-1] != "done":
+                seen.append(data()["run"]["state"])
+                time.sleep(0.2)
+        except OSError:
+            raise AssertionError(f"it ended before it told so: {seen}") from None
+        out, _ = process.communicate(timeout=LONG)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, log.read_text()
+    assert "answer" in json.loads(out)  # stdout is data
+    assert "Traceback" not in log.read_text()
+
+    def gone() -> bool:
+        with socket.socket() as asking:
+            return asking.connect_ex(("127.0.0.1", port)) != 0
+
+    wait_for(gone, "the end of the server")
+
+
+def test_a_port_that_is_taken_and_one_for_nothing(pilotstudy, tmp_path):
+    words = ("run", "quickstart", "--inline", "--runs-dir", tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        refused(pilotstudy(*words, "--live", "--port", taken), 2, f"port {taken} is taken")
+    refused(pilotstudy(*words, "--port", 8000), 2, "--port is for the page of --live")
+    assert not list(tmp_path.iterdir())

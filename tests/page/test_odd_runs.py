@@ -4,6 +4,7 @@ import pytest
 
 from pilotstudy.page import render
 from pilotstudy.study import reading
+from tests.page.conftest import look_at_all
 from tests.support.made_run import Maker, content, made
 
 HOSTILE = "</script><script>alert(1)</script> \"quotes\" 'and' <img src=x onerror=alert(2)> & 🦊 {{data}}"
@@ -14,7 +15,8 @@ def test_what_users_wrote_is_text(tmp_path, visit):
     study = reading.validate_study(
         content(title=HOSTILE, claims=[{"says": HOSTILE, "holds": "nll: l2 < vanilla", "section": HOSTILE}]), "made"
     ).model_copy(update={"name": HOSTILE})  # a study file with this name is refused; a run's folder may be anybody's
-    tab = visit(render.save(Maker(tmp_path / "hostile", study, points=60, classes=names).make()))
+    tab = visit(render.save(Maker(tmp_path / "hostile", study, points=60, classes=names).make()), bypass_csp=False)
+    tab.wait_for_selector("#plot-forest .main-svg")
     assert tab.inner_text("#title") == HOSTILE
     assert HOSTILE in tab.inner_text(".claims")
     assert HOSTILE.split("\n")[0][:20] in tab.inner_text("#study")
@@ -34,10 +36,12 @@ def test_odd_runs_make_sense(tmp_path, visit, name, changes, most, status, expec
     maker = Maker(tmp_path / name, reading.validate_study(content(**changes), "made"), points=100)
     tab = visit(render.save(maker.make(most, status)))
     assert expected in tab.inner_text("#answer")
-    assert tab.eval_on_selector_all(".plot", "all => all.filter(e => !e.dataset.drawn).length") == 0
+    look_at_all(tab)
     if name == "seed":
         assert "✓" not in tab.inner_text(".cards")
     if status == "failed":
+        assert "pilotstudy status failures --errors" in tab.inner_text("#answer")
+        assert "pilotstudy status failures --errors" in tab.inner_text("#table")
         tab.locator("#trials-table tbody tr").first.click()
         assert "no <luck> today" in tab.inner_text("#detail")
         assert tab.inner_text("#traceback") == "Traceback: <b>line 1</b>"

@@ -1,0 +1,47 @@
+"""Corrupted images on a page: every row as colours, a few as lines."""
+
+import pytest
+
+from pilotstudy.page import render
+from pilotstudy.page.content import page_data
+from pilotstudy.page.shift import FEW
+from pilotstudy.study import reading
+from tests.support.made_run import Maker, content, corrupted
+
+ARMS = "vanilla", "pilot-a-aug", "dropout", "l2", "batchnorm", "data-aug", "mixup", "focal", "sam", "isda"
+
+
+@pytest.fixture(scope="module")
+def shifted(tmp_path_factory):
+    study = reading.validate_study(content(arms={arm: {} for arm in ARMS}, search=None, seeds=[0, 1]), "made")
+    tests = corrupted(60, families=("noise", "blur"), strengths=2)
+    return Maker(tmp_path_factory.mktemp("shifted") / "made", study, points=60, tests=tests).make()
+
+
+def test_lines_begin_with_the_reference_the_methods_and_the_best(shifted):
+    data = page_data(shifted)
+    begin, lines = data["shift"]["begin"], data["shift"]["shift"]
+    assert data["shift"]["reference"] == "vanilla"
+    assert {"vanilla", "pilot-a-aug"} <= set(begin)
+    assert len(begin) == FEW < len({line["row"] for line in lines})
+    means = {row: sum(line["nll"] for line in lines if line["row"] == row) for row in {line["row"] for line in lines}}
+    assert min(means, key=means.get) in begin
+
+
+def test_every_row_is_in_the_colours_and_those_ticked_are_lines(shifted, visit, tmp_path):
+    tab = visit(render.save(shifted, tmp_path / "page.html"))
+    tab.locator("#corruptions").scroll_into_view_if_needed()
+    tab.wait_for_selector("#plot-corruptions .main-svg")
+    cells = "document.getElementById('plot-corruptions').data[0]"
+    assert tab.evaluate(f"[{cells}.z.length, {cells}.x]") == [len(ARMS), ["noise", "blur"]]
+    tab.click("#corruptions button:text-is('sampling and ensembles')")
+    tab.wait_for_function(f"{cells}.z.length === 3")  # two that sample, and the ensemble
+    tab.locator("#strengths").scroll_into_view_if_needed()
+    tab.wait_for_selector("#plot-strengths .main-svg")
+    lines = "document.getElementById('plot-strengths').data"
+    assert tab.evaluate(f"{lines}.length") == FEW
+    tab.click("#strengths .chooser summary")
+    tab.click("#strengths .chooser button:text-is('none')")
+    tab.check("#strengths .chooser input[value=sam]")
+    tab.wait_for_function(f"{lines}.length === 1")
+    assert tab.evaluate(f"{lines}[0].x") == [0, 1, 2]
