@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pilotstudy.metrics.computation import Points
     from pilotstudy.metrics.registry import metric
     from pilotstudy.networks.catalogue import network
-    from pilotstudy.notebook import Run, Study, load
+    from pilotstudy.notebook import Run, Study, dashboard, load
 
 __all__ = [
     "Choice",
@@ -30,6 +30,7 @@ __all__ = [
     "Study",
     "__version__",
     "arm",
+    "dashboard",
     "load",
     "metric",
     "network",
@@ -52,6 +53,7 @@ _HOMES = {
     "Settings": "arms.arm",
     "Study": "notebook",
     "arm": "arms.catalogue",
+    "dashboard": "notebook",
     "load": "notebook",
     "metric": "metrics.registry",
     "network": "networks.catalogue",

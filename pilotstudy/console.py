@@ -1,5 +1,7 @@
-"""Progress on stderr: a bar on a terminal, now and then a plain line elsewhere, nothing when quiet."""
+"""Progress on stderr: a bar on a terminal, now and then a plain line elsewhere, nothing when quiet; stdout's width."""
 
+import os
+import shutil
 import sys
 import time
 from types import TracebackType
@@ -51,6 +53,17 @@ class Progress:
 def on_terminal() -> bool:
     """Whether somebody watches."""
     return sys.stderr.isatty()
+
+
+def output_width(wide: bool = False) -> int | None:
+    """Of what is printed: that of COLUMNS, else of the terminal. None, which is any, where it is to be wide, and of a
+    pipe or a file, which is not to be cut.
+    """
+    if wide:
+        return None
+    asked = os.environ.get("COLUMNS", "")
+    is_known = sys.stdout.isatty() or (asked.isdigit() and int(asked) > 0)
+    return shutil.get_terminal_size().columns if is_known else None
 
 
 def message(text: str) -> None:

@@ -105,7 +105,8 @@ class InterruptedRunError(PilotstudyError):
     exit_code = 130
 
 
-MOST = 100  # letters of a word that are compared, and names that are listed
+MOST = 100  # letters of a word that are compared
+LISTED = 20  # names
 
 
 def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
@@ -117,7 +118,7 @@ def nearest(word: str, known: "list[str] | tuple[str, ...]") -> str:
     near = get_close_matches(word.removeprefix(section)[:MOST], by_ending, 1, cutoff=0.6)
     if near:
         return f"did you mean {by_ending[near[0]]!r}?"
-    return f"known are {', '.join(known[:MOST])}{', ..' if len(known) > MOST else '.'}"
+    return f"known are {', '.join(known[:LISTED])}{', ..' if len(known) > LISTED else '.'}"
 
 
 def with_parentheses(declaring: Callable[P, R]) -> Callable[P, R]:

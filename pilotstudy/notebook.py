@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
-from urllib.parse import quote
 
 from pilotstudy import console, extensions
 from pilotstudy.arms.catalogue import arm_named
@@ -231,6 +230,27 @@ class Run(Results):
 
         return Page(render.save(folder.Run(self.files.folder), Path(output) if output else None))
 
+    def export(
+        self,
+        output: "str | Path | None" = None,
+        *,
+        predictions: bool = True,
+        optuna: "str | Path | None" = None,
+        tensorboard: "str | Path | None" = None,
+        mlflow: "str | Path | None" = None,
+    ) -> None:
+        """Writes the files of an appendix into the folder `output`, and the trials for optuna-dashboard (a file),
+        TensorBoard or MLflow (folders). Nothing that exists is replaced. `predictions`: whether `output` has every
+        image's logits, which are most of its size.
+        """
+        from pilotstudy.report.doors.writing import export_to
+
+        doors = {"optuna": optuna, "tensorboard": tensorboard, "mlflow": mlflow}
+        places = {name: Path(path) if path else None for name, path in doors.items()}
+        run, target = folder.Run(self.files.folder), Path(output) if output else None
+        for said in export_to(run, target, places, predictions=predictions):
+            console.message(said)
+
     @cached_property
     def _evidence(self) -> RunEvidence:
         return RunEvidence(folder.Run(self.files.folder))
@@ -246,7 +266,7 @@ class Run(Results):
 
 
 class Page:
-    """The page of a run, where it was written."""
+    """A page, where it was written; a notebook shows it whole and keeps it, figures and all."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -258,7 +278,8 @@ class Page:
         return str(self.path)
 
     def _repr_html_(self) -> str:
-        return f'<a href="{html.escape(quote(str(self.path)))}" target="_blank">{html.escape(str(self.path))}</a>'
+        content = html.escape(self.path.read_text("utf-8"))
+        return f'<iframe srcdoc="{content}" title="{html.escape(str(self.path))}" width="100%" height="800"></iframe>'
 
 
 def load(run: "str | Path") -> Run:
@@ -266,6 +287,22 @@ def load(run: "str | Path") -> Run:
     opened = folder.Run.find(str(run), Path("runs"))
     load_trusted(opened)
     return Run(opened.files)
+
+
+def dashboard(*runs: "Run | str | Path", output: "str | Path | None" = None) -> Page:
+    """Writes a page that compares several runs: one HTML file, by default comparison.html in the working folder.
+
+    Runs as `load` gives them, or what it takes. Of a single one, the page that `Run.dashboard` writes.
+    """
+    from pilotstudy.page import render
+
+    if not runs:
+        raise InputError("give a run, or several to compare")
+    given = [run if isinstance(run, Run) else load(run) for run in runs]
+    if len(given) == 1:
+        return given[0].dashboard(output)
+    opened = [folder.Run(run.files.folder) for run in given]
+    return Page(render.save_comparison(opened, Path(output) if output else None))
 
 
 @contextmanager

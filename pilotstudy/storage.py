@@ -1,5 +1,6 @@
 """The one place that knows where files lie and how they are written: beside, then renamed into place."""
 
+import errno
 import io
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import BinaryIO, Protocol, cast
 from pilotstudy.errors import InputError, NewerFormatError, PilotstudyError, StorageError
 
 PACKAGE = Path(__file__).parent
+FULL = (errno.ENOSPC, errno.EDQUOT)  # a disk, or what a user may have of it
 AT_ONCE = 32  # how many files are read at once where there are many: each request to a distant store takes a while
 
 
@@ -122,7 +124,8 @@ def storing(what: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error)
-        raise StorageError(f"cannot write {what}: {reason}; free some space or choose another folder") from error
+        advice = "free some space or choose another folder" if error.errno in FULL else "choose another folder"
+        raise StorageError(f"cannot write {what}: {reason}; {advice}") from error
     except PilotstudyError:
         raise
     except Exception as error:
@@ -252,3 +255,18 @@ def new_folder(folder: Path) -> Iterator[Path]:
             os.replace(beside, folder)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A path beside `path` for who must write the file itself; it takes its place when the block ends well."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with storing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.unlink(missing_ok=True)
+    try:
+        yield beside
+        with storing(path):
+            os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

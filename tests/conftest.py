@@ -22,6 +22,12 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
+@pytest.fixture(autouse=True)
+def any_width(monkeypatch):
+    """What commands print is as wide as it is, also where a library has set COLUMNS in this process."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory):
     os.environ["PILOTSTUDY_CACHE"] = str(tmp_path_factory.mktemp("cache"))

@@ -50,7 +50,7 @@ def test_a_study_runs_and_shows_what_the_commands_show(ran, folder, capsys, monk
     with pytest.raises(SystemExit):
         pilotstudy.cli.main()
     assert repr(ran.table()) + "\n" == capsys.readouterr().out
-    assert table.to("latex").startswith("\\begin{table}")
+    assert "\\begin{table}" in table.to("latex")
     assert repr(ran) == f"Run 'small': done, 4 of 4 trials; mlp-512 on {folder / 'own'}"
     assert [row["arm"] for row in ran.results] == ["vanilla", "vanilla", *["dropout"] * 4]
     assert ran.compare("dropout", ["nll"])[0]["against"] == "dropout"
@@ -61,6 +61,17 @@ def test_a_study_runs_and_shows_what_the_commands_show(ran, folder, capsys, monk
     assert Path(page).read_text().startswith("<!doctype html>")
     assert str(folder) in page._repr_html_()
     assert ran.study.content.training.epochs == 1
+
+
+def test_several_runs_on_one_page(ran, folder, tmp_path, monkeypatch):
+    other = made(folder / "other", points=20, most=6, search=None)
+    page = pilotstudy.dashboard(ran, other.files.folder, output=tmp_path / "both.html")
+    assert "Compared: small, other" in Path(page).read_text()
+    monkeypatch.chdir(tmp_path)
+    assert Path(pilotstudy.dashboard(ran)) == ran.files.dashboard
+    assert str(pilotstudy.dashboard(ran, other.files.folder)) == "comparison.html"
+    with pytest.raises(InputError, match="give a run"):
+        pilotstudy.dashboard()
 
 
 def test_seeds_are_added_until_it_is_decided(folder, capsys, monkeypatch):

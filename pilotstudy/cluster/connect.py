@@ -24,7 +24,7 @@ os.environ |= {
 
 import ray
 
-from pilotstudy.errors import InputError
+from pilotstudy.errors import InputError, NotDoneError
 from pilotstudy.storage import PACKAGE
 
 
@@ -70,13 +70,15 @@ def reachable(address: str) -> None:
 
 @contextmanager
 def connection_errors(address: str | None) -> Iterator[None]:
-    """Says in one line that a cluster is not there, or does not take the token."""
+    """Says in one line that a cluster is not there, or does not take the token, or that Ray does not start here."""
     try:
         yield
     except Exception as error:
+        reason = " ".join(str(error).split())[:200]
         if address is None:
-            raise
-        raise InputError(f"no Ray cluster at {address}: {' '.join(str(error).split())[:200]}") from error
+            advice = "try again when the machine is less busy, or train without it: --inline"
+            raise NotDoneError(f"Ray did not start here ({reason}): {advice}") from error
+        raise InputError(f"no Ray cluster at {address}: {reason}") from error
 
 
 @contextmanager

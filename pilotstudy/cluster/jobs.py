@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pilotstudy.errors import InputError, PilotstudyError, nearest
+from pilotstudy.runs.layout import JOB_SERVER
 from pilotstudy.storage import PACKAGE, is_remote
 from pilotstudy.study.looks import Looks
 from pilotstudy.study.resources import Limits
@@ -51,8 +52,13 @@ class Jobs:
     def __init__(self, address: str):
         from ray.job_submission import JobSubmissionClient
 
+        self.address = address
         with told():
             self.client = JobSubmissionClient(address)
+
+    def hint(self, command: str, name: str) -> str:
+        """A command about a run of this cluster, for a message."""
+        return f"`{shlex.join(['pilotstudy', command, name, '--address', self.address])}`"
 
     def submit(
         self,
@@ -71,7 +77,7 @@ class Jobs:
         """
         everywhere("--runs-dir", runs_dir)
         if any(row["run"] == name and row["state"] not in ENDED for row in self.rows()):
-            raise InputError(f"run {name!r} is at work on this cluster: `pilotstudy logs {name}` shows it")
+            raise InputError(f"run {name!r} is at work on this cluster: {self.hint('logs', name)} shows it")
         options = ({"--data-dir": data_dir} if data_dir else {}) | limits_of(limits or Limits())
         if looks:
             options |= {"--until-decided": True, "--max-seeds": looks.most}
@@ -117,7 +123,7 @@ class Jobs:
     def _start(self, name: str, words: list[str], packages: list[str], kept: dict[str, str] | None = None) -> str:
         """Sends `pilotstudy WORDS` as a job, the package with it, and the study where there is one; the job's id."""
         environment: dict[str, object] = {"py_modules": [str(PACKAGE)], "excludes": ["**/__pycache__"]}
-        environment["env_vars"] = STOPPING
+        environment["env_vars"] = STOPPING | {JOB_SERVER: self.address}
         if packages:
             environment |= {"pip": packages, "config": {"setup_timeout_seconds": INSTALL_SECONDS}}
         with tempfile.TemporaryDirectory(prefix="pilotstudy-") as folder, told():

@@ -76,7 +76,6 @@ class StudySearcher(Searcher):
             return item
         order = self._order(item)
         self.items[trial_id] = item
-        self.screen.started(item)
         avoid = ",".join(sorted(self.avoided))
         return {"arm": item.arm, "phase": item.phase, "gpus": order.gpus, "avoid": avoid, "work": order.to_json()}
 
@@ -115,11 +114,20 @@ class StudySearcher(Searcher):
             each_epoch=bool(item.phase == "search" and study.search and study.search.early_stopping),
         )
 
+    def began(self, trial_id: str) -> None:
+        """Told when a trial has an actor."""
+        self.running.add(trial_id)
+        self.screen.started(self.items[trial_id])
+
     def on_trial_result(self, trial_id: str, result: dict[str, object]) -> None:
         report = Report.from_tune(result)
         self._hear(report)
         self._last_seen[trial_id] = report.place
         self.screen.progress(self.items[trial_id], report.record)
+        try:
+            self.director.save_soon()
+        except PilotstudyError as problem:
+            self._stop_by(problem)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, object] | None = None, error: bool = False) -> None:
         self.running.discard(trial_id)
@@ -132,6 +140,7 @@ class StudySearcher(Searcher):
             if not error:
                 self._ended(item, Report.from_tune(result or {}))
             elif not self.stopping:
+                self.screen.lost(item)
                 self._lost(item, cause, seen)
         except PilotstudyError as problem:
             self._stop_by(problem)
@@ -273,7 +282,7 @@ class StudySearcher(Searcher):
         several = len(failing_arms) > 1 or len(self.director.study.arms) == 1
         if len(self._alike) >= IN_A_ROW and len(errors) == 1 and several:
             reason = f"the first {len(self._alike)} trials all failed alike: {fault.error}"
-            how = f"`pilotstudy status {self.director.run.name} --errors` shows where"
+            how = f"{self.director.run.files.hint('status', '--errors')} shows where"
             self.stop("alike", NotDoneError(f"{reason}; {how}"))
 
     def _well(self, place: Place) -> None:

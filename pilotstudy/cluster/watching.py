@@ -31,7 +31,7 @@ class Watcher(tune.Callback):
         self.searcher = searcher
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
-        self.searcher.running.add(trial.trial_id)
+        self.searcher.began(trial.trial_id)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: object) -> None:
         trial.run_metadata.metric_analysis.clear()

@@ -110,6 +110,8 @@ def find(name: str, data_dir: Path | None = None, image_size: int | None = None)
         files = [path for split in sources.layout(folder).values() for path in split]
         key["files"] = [[str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
         key["reading"] = READING
+        if name not in NAMES:
+            key["name"] = folder.name  # however the path to it was written
     digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:12]
     return Source(str(hub).replace(":", "-").replace("/", "-") if hub else Path(name).name, folder, digest, hub)
 
@@ -157,7 +159,8 @@ def prepare(source: Source, image_size: int | None = None) -> DataSet:
             for name, array in raw.arrays.items():
                 write(new.array(name), partial(np.save, arr=array))
             digest = fingerprint(raw.arrays, raw.classes)
-            meta = {"format": FORMAT, "name": source.name, "classes": raw.classes, "fingerprint": digest}
+            meta = {"format": FORMAT, "name": source.name, "origin": origin(source), "classes": raw.classes}
+            meta["fingerprint"] = digest
             write(new.meta, json.dumps(meta))
             shutil.rmtree(beside / "download", ignore_errors=True)
     dataset = opened(source)
@@ -179,15 +182,19 @@ def read(source: Source, download: Path, image_size: int | None) -> Raw:
 
 def opened(source: Source) -> DataSet | None:
     """What is in the cache, or None if it is missing, half-written or not what its fingerprint says."""
-    files = source.files
+    return open_files(source.files, source.name)
+
+
+def open_files(files: DataFiles, name: str) -> DataSet | None:
+    """The same, of a folder of the cache."""
     try:
         meta = json.loads(files.meta.read_text())
         check_format(files.meta, meta, FORMAT)
         # Copy on write: the arrays can be handed to torch, and nothing reaches the file.
-        arrays = {name: np.load(files.array(name), mmap_mode="c") for name in ARRAYS}
+        arrays = {array: np.load(files.array(array), mmap_mode="c") for array in ARRAYS}
         if fingerprint(arrays, meta["classes"]) != meta["fingerprint"]:
             return None
-        return DataSet(source.name, tuple(meta["classes"]), meta["fingerprint"], **arrays)
+        return DataSet(name, tuple(meta["classes"]), meta["fingerprint"], **arrays)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -213,14 +220,20 @@ def summary(data: DataSet) -> dict[str, str | int]:
     }
 
 
+def origin(source: Source) -> str:
+    """Where a data set comes from, in words."""
+    if source.name == EMBEDDED and source.folder is None:
+        return "embedded"
+    return str(source.folder.resolve() if source.folder else source.hub or "download")
+
+
 def data_state(name: str, data_dir: Path | None, *, verify: bool = False) -> dict[str, str | int | None]:
     """Where a data set would come from, and whether it is prepared; with `verify`, whether it is whole."""
     try:
         source = find(name, data_dir)
     except DataError:  # not in this folder
         source = find(name)
-    origin = "embedded" if name == EMBEDDED else str(source.folder or ("Hugging Face" if source.hub else "download"))
-    row: dict[str, str | int | None] = {"name": name, "from": origin, "state": "not prepared"}
+    row: dict[str, str | int | None] = {"name": name, "from": origin(source), "state": "not prepared"}
     row |= dict.fromkeys(("train", "test", "fingerprint"))
     if not source.files.folder.exists():
         return row

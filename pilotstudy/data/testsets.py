@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -14,6 +15,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pilotstudy.console import message
 from pilotstudy.data import sources
 from pilotstudy.data.arrays import as_images, as_labels
 from pilotstudy.data.corruptions import CORRUPTIONS, STRENGTHS, corrupt
@@ -30,6 +32,7 @@ from pilotstudy.storage import new_folder, storing, write
 CORRUPTED = "corrupted:"
 OWN = "test"  # the study's own test images
 SUBSET_SEED = 22
+FEW = 30  # images: the bootstrap of fewer sees too little of how they vary
 FORMAT = 1  # of the files in the cache, and of how they are made
 
 
@@ -57,16 +60,21 @@ class Part(NamedTuple):
     strength: int = 0
 
 
-def parts_of(name: str, data: str) -> list[Part]:
+def parts_of(name: str, data: str, kind: str = "shift") -> list[Part]:
     """The test sets that an entry of a study stands for: one, or one for each corruption and strength."""
     if data.startswith(CORRUPTED):
         parts = _corruptions(data)
     elif data.lower().endswith(".npy"):
         stem = Path(data).stem
-        single = Part(stem.removesuffix("_data"), data)
-        parts = [single] if stem.endswith("_data") else [Part(f"{stem}-{k}", data, stem, k) for k in STRENGTHS]
+        if kind == "ood" or stem.endswith("_data"):
+            parts = [Part(stem.removesuffix("_data"), data)]
+        else:
+            parts = [Part(f"{stem}-{k}", data, stem, k) for k in STRENGTHS]
     else:
         hub = hub_name(data)
+        word, colon, rest = data.partition(":")
+        if colon and not hub and get_close_matches(word.lower(), [CORRUPTED[:-1]]):
+            raise InputError(f"did you mean '{CORRUPTED}{rest}'?")
         parts = [Part(re.sub(r"\.npz$", "", Path(str(hub).removeprefix("hf:") if hub else data).name), data)]
     if not name:
         return parts
@@ -90,7 +98,9 @@ def _corruptions(data: str) -> list[Part]:
 def load_tests(asked: Iterable[Asked], data: DataSet, data_dir: Path | None, image_size: int | None) -> list[TestSet]:
     """All test sets of a study, in the order of its file."""
     return [
-        load_test(each, part, data, data_dir, image_size) for each in asked for part in parts_of(each.name, each.data)
+        load_test(each, part, data, data_dir, image_size)
+        for each in asked
+        for part in parts_of(each.name, each.data, each.kind)
     ]
 
 
@@ -103,10 +113,18 @@ def load_test(asked: Asked, part: Part, data: DataSet, data_dir: Path | None, im
         source = _from_elsewhere(where, asked.kind, part, data, data_dir, image_size)
         # Files of CIFAR-10-C have the study's own images, in their order.
         paired = bool(part.strength) and np.array_equal(source.labels, data.test_labels)
+    if not len(source.labels):
+        raise DataError(f"{where}: it holds no images")
     rows = subset(where, source.labels, asked.size)
+    if len(rows) < FEW:
+        number = f"{len(rows)} image{'s' * (len(rows) > 1)}"
+        message(f"{where}: {number}: too few for intervals, which are too narrow then; use {FEW} or more")
     soft = None if asked.soft_labels is None else _soft_labels(where, asked.soft_labels, data_dir, data, source)
     if part.data.startswith(CORRUPTED):
         images = _corrupted(part, data, rows)
+        if np.array_equal(images, source.images[rows]):
+            size = "×".join(map(str, data.shape[1:]))
+            message(f"{where}: it changes nothing in these images of {size}: leave it out, or use larger ones")
     else:
         images = source.images if len(rows) == len(source.images) else source.images[rows]
     # Which class an image would have elsewhere says nothing here.
@@ -162,14 +180,31 @@ class _Read(NamedTuple):
 def _from_elsewhere(
     where: str, kind: str, part: Part, data: DataSet, data_dir: Path | None, image_size: int | None
 ) -> Labelled:
-    read = _read(where, part, data, data_dir, image_size)
-    labels = read.labels if kind == "ood" else _own_classes(where, read, data.classes)
+    read = _read(where, kind, part, data, data_dir, image_size)
+    if kind == "ood":
+        _check_unseen(where, read, data)
+        labels = read.labels
+    else:
+        labels = _own_classes(where, read, data.classes)
     return Labelled(fitted(read.images, data.shape), labels)
 
 
-def _read(where: str, part: Part, data: DataSet, data_dir: Path | None, image_size: int | None) -> _Read:
+def _check_unseen(where: str, read: _Read, data: DataSet) -> None:
+    """Refuses the study's own images as such that no network has seen, and tells of classes that the study has, too."""
+    if any(np.array_equal(read.images, own) for own in (data.test_images, data.train_images)):
+        raise InputError(f"{where}: kind = 'ood', but these are the study's own images: give others, or kind = 'shift'")
+    named = [read.classes[k] for k in np.unique(read.labels)] if read.classes is not None else []
+    both = [name for name in named if name in data.classes and not name.isdigit()]  # numbers are no names
+    if both:
+        message(
+            f"{where}: kind = 'ood', but its class{'es' * (several := len(both) > 1)} {quoted(both)} "
+            f"{'are' if several else 'is'} the study's, too: leave such images out, or use kind = 'shift'"
+        )
+
+
+def _read(where: str, kind: str, part: Part, data: DataSet, data_dir: Path | None, image_size: int | None) -> _Read:
     if part.data.lower().endswith(".npy"):
-        return _read_npy(where, part, data_dir)
+        return _read_npy(where, kind, part, data_dir)
     candidates = [data_dir / part.data] if data_dir else []
     if part.data not in NAMES:
         candidates.append(Path(part.data))
@@ -224,21 +259,33 @@ def _read_folder(folder: Path, files: Sequence[Path], image_size: int | None) ->
     return _Read(read.images, read.labels, classes)
 
 
-def _read_npy(where: str, part: Part, data_dir: Path | None) -> _Read:
-    """A file of CIFAR-10-C (five strengths, one after another) or of CIFAR-10.1, with its labels beside it."""
+def _read_npy(where: str, kind: str, part: Part, data_dir: Path | None) -> _Read:
+    """A file of CIFAR-10-C (five strengths, one after another) or of CIFAR-10.1, with its labels beside it.
+
+    What is out of distribution needs none.
+    """
     path = _path(where, part.data, data_dir)
-    beside = "labels.npy" if part.strength else f"{path.stem.removesuffix('_data')}_labels.npy"
-    images = as_images(path, "it", _array(path))
-    labels = as_labels(path.with_name(beside), "it", _array(path.with_name(beside)))
-    if labels.dtype.kind not in "iu" or len(labels) != len(images):
-        raise DataError(f"{path}: {len(images):,} images need as many whole numbers in {beside}, not {len(labels):,}")
-    if part.strength:
-        each, rest = divmod(len(images), len(STRENGTHS))
-        if rest or not each:
-            raise DataError(f"{path}: {len(images):,} images are not five strengths of the same number of images")
-        strength = slice((part.strength - 1) * each, part.strength * each)
-        images, labels = images[strength], labels[strength]
-    return _Read(images, labels.astype(np.int64), None)
+    given = np.atleast_1d(_array(path))
+    labels = np.zeros(len(given), np.int64) if kind == "ood" else _labels_beside(path, part, len(given))
+    each, rest = divmod(len(given), len(STRENGTHS)) if part.strength else (len(given), 0)
+    if rest:
+        raise DataError(f"{path}: {len(given):,} images are not five strengths of the same number of images")
+    first = max(part.strength - 1, 0) * each
+    rows = slice(first, first + each)
+    key = ["npy", READING, str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns, first, each]
+    read = kept(part.name, key, lambda: Labelled(as_images(path, "it", given[rows]), labels[rows]))
+    return _Read(read.images, labels[rows], None)
+
+
+def _labels_beside(path: Path, part: Part, images: int) -> NDArray[np.int64]:
+    beside = path.with_name("labels.npy" if part.strength else f"{path.stem.removesuffix('_data')}_labels.npy")
+    if not beside.is_file():
+        raise DataError(f"{path}: there is no file {beside} with its labels; only with kind = 'ood' it needs none")
+    labels = as_labels(beside, "it", _array(beside))
+    if len(labels) != images:
+        raise DataError(f"{path}: {images:,} images need as many labels in {beside.name}, not {len(labels):,}")
+    check_whole(beside, "test", labels, 0)
+    return labels.astype(np.int64)
 
 
 def _path(where: str, name: str, data_dir: Path | None) -> Path:
@@ -250,10 +297,12 @@ def _path(where: str, name: str, data_dir: Path | None) -> Path:
 
 
 def _array(path: Path) -> NDArray[np.generic]:
+    """Memory-mapped: of a file with five strengths, each is read by itself."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read as a .npy file ({reason(error)})") from error
+        why = "it is damaged, or holds Python objects" if "pickle" in str(error) else reason(error)
+        raise DataError(f"{path} cannot be read as a .npy file of numbers ({why})") from error
 
 
 def _own_classes(where: str, read: _Read, classes: Sequence[str]) -> NDArray[np.int64]:
@@ -266,8 +315,8 @@ def _own_classes(where: str, read: _Read, classes: Sequence[str]) -> NDArray[np.
     unknown = [read.classes[k] for k in np.unique(read.labels) if read.classes[k] not in numbers]
     if unknown:
         raise DataError(
-            f"{where}: its class{'es' * (len(unknown) > 1)} {quoted(unknown)} are none of the study's "
-            f"({quoted(classes)}): rename them, or set kind = 'ood'"
+            f"{where}: its class{'es' * (several := len(unknown) > 1)} {quoted(unknown)} {'are' if several else 'is'} "
+            f"none of the study's ({quoted(classes)}): rename them, or set kind = 'ood'"
         )
     return np.array([numbers.get(name, -1) for name in read.classes], np.int64)[read.labels]
 
@@ -279,7 +328,8 @@ def _soft_labels(where: str, name: str, data_dir: Path | None, data: DataSet, so
     expected = len(source.labels), len(data.classes)
     if given.shape != expected or given.dtype.kind not in "fiu":
         shapes = "×".join(map(str, given.shape)), "×".join(map(str, expected))
-        raise DataError(f"{path}: soft labels are {shapes[0]}; there must be {shapes[1]} of them, images by classes")
+        what = f"{shapes[0]} of the kind {given.dtype}"
+        raise DataError(f"{path}: soft labels are {what}; there must be {shapes[1]} numbers, images by classes")
     soft = given.astype(np.float64)
     if not ((soft >= 0).all() and np.allclose(soft.sum(1), 1, atol=1e-3)):
         raise DataError(f"{path}: soft labels are probabilities: none below 0, each row with the sum 1")

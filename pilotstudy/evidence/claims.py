@@ -231,7 +231,10 @@ class Judgement:
                 else:
                     self.absent.append(str(opponent))
             if not self.estimates:
-                self.missing = ["anything to compare with"]
+                without = [
+                    f"{statement.metric} of {row}" for row in self.rows if not figures.has(statement.metric, row)
+                ]
+                self.missing = without or ["rows to compare"]
         # Against each, how sure is it that the statement is true? The least sure decides.
         self.hardest = max(self.estimates, key=lambda opponent: self._doubt(self.estimates[opponent]), default="")
         self.shown = self.estimates.get(self.hardest)

@@ -1,7 +1,9 @@
 """Differences: between the rows of one run, and between the same rows of several runs."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
 
 from pilotstudy.errors import InputError, nearest
 from pilotstudy.evidence.figures import Figures, contrast
@@ -12,23 +14,28 @@ from pilotstudy.metrics.ood import metric_named
 from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.resampling import Sample
 from pilotstudy.runs.records import At
+from pilotstudy.storage import absolute
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import ENSEMBLE, Row
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure less another. `improvement`: how likely a run of the one is better than a run of the other."""
+    """One figure less another. `improvement`: how likely a run of the one is better than a run of the other.
+
+    Between other test images there is nothing to test: p-values are None.
+    """
 
     difference: float
     low: float
     high: float
-    p: float
-    p_holm: float  # corrected within the metric
+    p: float | None
+    p_holm: float | None  # corrected within the metric
     improvement: float | None
     seeds: int
     seeds_needed: int | None  # at least; None where it is decided, or seeds alone would not
     seeds_needed_at_most: int | None
+    verdict: str  # in a word or two
     says: str
 
     @classmethod
@@ -36,7 +43,8 @@ class Difference:
         cls, metric: str, estimate: Estimate, p_holm: float, points: int, ours: Sample, theirs: Sample
     ) -> "Difference":
         sign = metric_named(metric).sign
-        needed = intervals.seeds_needed(estimate) if estimate.sign == 0 else None
+        is_same = is_same_sample(ours, theirs)
+        needed = intervals.seeds_needed(estimate) if estimate.sign == 0 and not is_same else None
         return cls(
             difference=estimate.value,
             low=estimate.low,
@@ -47,7 +55,21 @@ class Difference:
             seeds=estimate.seeds,
             seeds_needed=needed.low if needed else None,
             seeds_needed_at_most=needed.high if needed else None,
-            says=difference_in_words(metric, estimate, p_holm, points),
+            verdict="the same" if is_same else verdict_in_words(metric, estimate, p_holm),
+            says="the same" if is_same else difference_in_words(metric, estimate, p_holm, points),
+        )
+
+    def of_other_data(self, ours: str, theirs: str) -> "Difference":
+        """What is left to say where the test images differ."""
+        return replace(
+            self,
+            p=None,
+            p_holm=None,
+            improvement=None,
+            seeds_needed=None,
+            seeds_needed_at_most=None,
+            verdict="other data",
+            says=f"the data differ ({ours}, not {theirs}): this is no difference between methods, and is not tested",
         )
 
 
@@ -136,7 +158,10 @@ def compare_runs(
     where everything but the code is.
     """
     first, *others = runs
-    for evidence in runs:
+    folders = [absolute(evidence.run.files.folder) for evidence in runs]
+    for evidence, folder in zip(runs, folders, strict=True):
+        if folders.count(folder) > 1:
+            raise InputError(f"run {evidence.run.name!r} is given twice: a run does not differ from itself")
         if lacking := evidence.lacks_metrics(metrics):
             raise InputError(lacking)
     fingerprints = [evidence.at(at, recalibration, test=test).fingerprint for evidence in runs]
@@ -156,6 +181,10 @@ def compare_runs(
         adjusted = intervals.holm([estimate.p for *_, estimate in family])
         for (number, row, estimate), p_holm in zip(family, adjusted, strict=True):
             ours, theirs = figures[number].samples[metric][row], figures[0].samples[metric][row]
+            is_paired = fingerprints[number] == fingerprints[0]
+            difference = Difference.of(metric, estimate, p_holm, figures[number].points, ours, theirs)
+            if not is_paired:
+                difference = difference.of_other_data(*(data_in_words(runs[n], figures[n]) for n in (number, 0)))
             comparisons.append(
                 RunComparison(
                     metric,
@@ -164,11 +193,20 @@ def compare_runs(
                     float(theirs.values.mean()),
                     runs[number].run.name,
                     float(ours.values.mean()),
-                    fingerprints[number] == fingerprints[0],
-                    Difference.of(metric, estimate, p_holm, figures[number].points, ours, theirs),
+                    is_paired,
+                    difference,
                 )
             )
     return comparisons
+
+
+def is_same_sample(ours: Sample, theirs: Sample) -> bool:
+    """Whether they are of the same predictions."""
+    return np.array_equal(ours.values, theirs.values) and np.array_equal(ours.resampled, theirs.resampled)
+
+
+def data_in_words(evidence: RunEvidence, figures: Figures) -> str:
+    return f"{evidence.study.data.name} with {figures.points:,} test images"
 
 
 def run_difference(metric: str, row: Row, ours: Figures, theirs: Figures, *, paired: bool) -> Estimate | None:
@@ -184,6 +222,16 @@ def same_trials(first: Study, second: Study, row: Row) -> bool:
     if row.arm == ENSEMBLE:  # of all arms
         return same and first.arms == second.arms
     return same and first.arms.get(row.arm) == second.arms.get(row.arm)
+
+
+def verdict_in_words(metric: str, difference: Estimate, p_holm: float) -> str:
+    if difference.sign == 0:
+        return "open"
+    found = {1: "better", -1: "worse", 0: "higher" if difference.value > 0 else "lower"}
+    word = found[difference.sign * metric_named(metric).sign]
+    if difference.seeds == 1:
+        return f"{word}, 1 seed"
+    return word if p_holm < 0.05 else f"({word})"
 
 
 def difference_in_words(metric: str, difference: Estimate, p_holm: float, points: int) -> str:

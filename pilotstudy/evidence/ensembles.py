@@ -16,19 +16,22 @@ from pilotstudy.study.statements import ENSEMBLE, Row
 
 @dataclass(frozen=True)
 class EnsembleRow:
-    """An ensemble's test figures, mean over its seeds."""
+    """An ensemble's test figures. `ensembles`: how many the figures are the mean of: the paper's has one for each seed,
+    one of seeds is a single one. `members`: the networks of each.
+    """
 
     row: Row
     at: At
     recalibration: Recalibration
-    seeds: int
+    ensembles: int
     members: tuple[str, ...]
     figures: Mapping[str, float | None]  # by metric; None: its predictions cannot tell
     cost: Cost
 
     def record(self) -> dict[str, object]:
         """For files: a column for each metric."""
-        own = {"row": str(self.row), "at": self.at, "recalibration": self.recalibration, "seeds": self.seeds}
+        own: dict[str, object] = {"row": str(self.row), "at": self.at, "recalibration": self.recalibration}
+        own |= {"networks": len(self.members), "ensembles": self.ensembles}
         return own | {"members": ", ".join(self.members)} | dict(self.figures) | self.cost.record()
 
 

@@ -14,7 +14,8 @@ from pilotstudy.study.statements import Row
 class Pair:
     """One row less another, with the p-value corrected (Holm) for all pairs of the run in this metric.
 
-    `winner`: 1, the first is better; −1, the second; 0, neither can be told to be.
+    `winner`: 1, the first is better; −1, the second; 0, neither can be told to be. `alone`: the same if this pair had
+    been the only one.
     """
 
     metric: str
@@ -26,6 +27,7 @@ class Pair:
     p_holm: float
     seeds: int
     winner: int
+    alone: int
 
 
 def pairs(evidence: RunEvidence, metrics: Sequence[str]) -> list[Pair]:
@@ -53,6 +55,7 @@ def pairs(evidence: RunEvidence, metrics: Sequence[str]) -> list[Pair]:
                     p_holm,
                     estimate.seeds,
                     better * estimate.direction if is_told else 0,
+                    better * estimate.sign if estimate.seeds > 1 else 0,
                 )
             )
     return found

@@ -14,7 +14,7 @@ The rule, in the order in which it is applied:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from pilotstudy.arms.arm import Setting
 from pilotstudy.evidence.costs import Cost, costs
@@ -22,13 +22,14 @@ from pilotstudy.evidence.figures import Figures
 from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.settling import Settling, completing, first_seeds, more_seeds
-from pilotstudy.evidence.summary import chosen_by
+from pilotstudy.evidence.summary import chosen_by, chosen_settings
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.registry import DEFAULT_OBJECTIVE, METRICS, headline_metrics, resampled_metrics
 from pilotstudy.runs.status import total_of
 from pilotstudy.study.statements import ENSEMBLE, Row
 
+TELLING = 3  # settings of a row that a sentence lists
 A_POINT = 0.01  # of accuracy
 ALPHA = 1 - intervals.LEVEL
 
@@ -62,6 +63,7 @@ class Answer:
     low: float | None = None
     high: float | None = None
     p: float | None = None  # corrected for the number of rows
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # of the row, where a search chose them
     settling: Settling | None = None  # what would settle what is open
 
     @property
@@ -86,6 +88,17 @@ def answer(evidence: RunEvidence) -> Answer:
     return replace(found, sentences=so_far, settling=completing(evidence))
 
 
+def gains_over_reference(evidence: RunEvidence) -> tuple[Row, dict[str, list[Gain]]] | None:
+    """The reference, and what each candidate gains over it in the headline metrics, judged as the answer judges them.
+
+    None where there is no reference of several seeds.
+    """
+    rule = Recommending(evidence)
+    if rule.reference not in rule.several:
+        return None
+    return rule.reference, {metric: rule.gains(metric, rule.reference) for metric in headline_metrics()}
+
+
 class Recommending:
     """The rule, step by step, on the figures of one run."""
 
@@ -103,10 +116,11 @@ class Recommending:
         self.costs = costs(evidence)
         self.rows = [row for row in self.figures.rows if row.mode != ENSEMBLE]
         self.several = [row for row in self.rows if self.figures.seeds(row) > 1]
+        fixed = [row for row in self.rows if (row.mode, row.phase) == ("point", "arms")]
+        self.reference = next((row for row in fixed if row.role == "reference"), None)
 
     def answer(self) -> Answer:
-        rows = self.rows
-        is_reference = [row for row in rows if row.role == "reference" and (row.mode, row.phase) == ("point", "arms")]
+        rows, reference = self.rows, self.reference
         if len(rows) == 1:
             return self.said(f"{row_label(rows[0])} is the only row, so there is nothing to choose from.")
         if not self.several:
@@ -114,9 +128,8 @@ class Recommending:
                 "One seed cannot tell which row to take, whatever the figures: another seed may reverse them.",
                 settling=first_seeds(self.evidence),
             )
-        if not is_reference:
+        if reference is None:
             return self.without_reference()
-        reference = is_reference[0]
         if reference not in self.several:
             return self.said(
                 f"{row_label(reference)}, which rows are held against, has one seed, which cannot tell what they gain.",
@@ -244,6 +257,7 @@ class Recommending:
             low=gain.low if gain else None,
             high=gain.high if gain else None,
             p=gain.p if gain else None,
+            settings=self.settings(chosen) if chosen else {},
             settling=settling,
         )
 
@@ -291,14 +305,15 @@ class Recommending:
         return ", ".join(parts)
 
     def settings_in_words(self, row: Row) -> str:
-        """What a search chose for it."""
-        if row.phase != "confirm":
-            return ""
-        chosen = next(
-            trial.settings for trial in self.evidence.trial_rows if (trial.phase, trial.arm) == (row.phase, row.arm)
-        )
-        searched = self.evidence.spaces.get(row.arm) or chosen
-        return ", ".join(f"{name} {setting_text(chosen[name])}" for name in searched if name in chosen)
+        """What a search chose for it; of many, those that it moved furthest, and where the others are."""
+        settings = [f"{name} {setting_text(value)}" for name, value in self.settings(row).items()]
+        if len(settings) <= TELLING:
+            return ", ".join(settings)
+        rest = f"{len(settings) - TELLING + 1} more settings, which {self.evidence.run.files.hint('results')} lists"
+        return f"{', '.join(settings[: TELLING - 1])} and {rest}"
+
+    def settings(self, row: Row) -> dict[str, Setting]:
+        return chosen_settings(self.evidence, row.arm) if row.phase == "confirm" else {}
 
     def settling(self, chosen: Row, others: Sequence[Row]) -> Settling | None:
         """What would tell a row from the best of some others."""

@@ -13,18 +13,21 @@ from pilotstudy.study.budget import confirm_seeds, with_budget
 from pilotstudy.study.spec import Study
 
 FIRST = 5  # seeds, where there is one
-MOST = 100  # seeds that anybody would train
-# Of an earlier command: with a value, or without. They say how many seeds, how long, or in what form.
-VALUED = ("--seeds", "--max-seeds", "--time-budget", "--max-cost", "--price", "--set")
+REACH = 30  # seeds that somebody might train
+# Of an earlier command: with a value, or without. They say how many seeds, how long, in what form, or where.
+VALUED = ("--seeds", "--max-seeds", "--time-budget", "--max-cost", "--price", "--set", "--runs-dir")
 FLAGS = ("--until-decided", "--json", "--quiet", "-q", "--wide")
 
 
 @dataclass(frozen=True)
 class Settling:
-    """`says`: all of it in a sentence. `minutes`: about, by what the run's own trials took; None: not known."""
+    """`says`: all of it in a sentence, which ends with the command, if there is one. `seeds`: how many each arm would
+    have. `minutes`: about, by what the run's own trials took; None: not known.
+    """
 
     says: str
     command: str = ""
+    seeds: int | None = None
     minutes: float | None = None
 
 
@@ -33,16 +36,18 @@ def more_seeds(evidence: RunEvidence, difference: Estimate, what: str, *, tuned:
     if difference.is_barred:
         return None
     needed = intervals.seeds_needed(difference)
-    if needed is None or needed.low > MOST:
+    if needed is None:
         return Settling(f"More seeds would hardly tell {what}: they are as good as the same here.")
+    would = f"To tell {what} would take about {needed}; there are {difference.seeds}"
+    if needed.low > REACH:
+        return Settling(f"{would}, so that is out of reach: take them as equally good.", seeds=needed.low)
     high = needed.high or 4 * needed.low
-    number = min(MOST, max(needed.low, round(sqrt(needed.low * high))))
+    number = min(REACH, max(needed.low, round(sqrt(needed.low * high))))
+    more = f"{number - difference.seeds} more, {number} for every arm{' (others are out of reach)' * (high > REACH)}"
     if evidence.study.imported:
-        return Settling(f"To tell {what}, import predictions of about {needed}.")
+        return Settling(f"{would}. Import predictions of {more}.", seeds=number)
     command, minutes = with_seeds(evidence, number, tuned=tuned)
-    return Settling(
-        f"To tell {what} would take about {needed}: `{command}`{minutes_in_words(minutes)}.", command, minutes
-    )
+    return Settling(f"{would}. {more}{minutes_in_words(minutes)}: `{command}`", command, number, minutes)
 
 
 def first_seeds(evidence: RunEvidence) -> Settling:
@@ -50,15 +55,15 @@ def first_seeds(evidence: RunEvidence) -> Settling:
     if evidence.study.imported:
         return Settling(f"Import predictions of {FIRST} seeds of every row.")
     command, minutes = with_seeds(evidence, FIRST, tuned=bool(evidence.budget.search_total))
-    return Settling(f"Run with --seeds {FIRST}: `{command}`{minutes_in_words(minutes)}.", command, minutes)
+    return Settling(f"Run with {FIRST} seeds{minutes_in_words(minutes)}: `{command}`", command, FIRST, minutes)
 
 
 def completing(evidence: RunEvidence) -> Settling | None:
     """Of a run that is not done."""
     if evidence.study.imported or evidence.run.at_work():
         return None
-    command = shlex.join(["pilotstudy", "resume", evidence.run.name, *runs_dir(evidence)])
-    return Settling(f"The run is not done: `{command}` goes on.", command)
+    hint = evidence.run.files.hint("resume")
+    return Settling(f"The run is not done; this goes on: {hint}", hint.strip("`"))
 
 
 def with_seeds(evidence: RunEvidence, number: int, *, tuned: bool) -> tuple[str, float | None]:
@@ -78,10 +83,10 @@ def earlier_command(evidence: RunEvidence) -> list[str]:
         program, *words = start.command or ("",)
         is_ours = Path(program).name == "pilotstudy" or Path(program).parts[-2:] == ("pilotstudy", "__main__.py")
         if is_ours and "run" in words:
-            return ["pilotstudy", *without_seeds(words)]
+            return ["pilotstudy", *without_seeds(words), *evidence.run.files.runs_dir_option()]
     name = evidence.run.name
     named = [] if name == evidence.study.name else ["--name", name]
-    return ["pilotstudy", "run", evidence.study.name, *named, *runs_dir(evidence)]
+    return ["pilotstudy", "run", evidence.study.name, *named, *evidence.run.files.runs_dir_option()]
 
 
 def without_seeds(words: Sequence[str]) -> list[str]:
@@ -96,11 +101,6 @@ def without_seeds(words: Sequence[str]) -> list[str]:
         elif word not in FLAGS:
             kept.append(word)
     return kept
-
-
-def runs_dir(evidence: RunEvidence) -> list[str]:
-    folder = evidence.run.files.folder.parent
-    return [] if folder == Path("runs") else ["--runs-dir", str(folder)]
 
 
 def minutes_of(evidence: RunEvidence, more: Study) -> float | None:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from pilotstudy.console import message
+from pilotstudy.errors import InputError
 from pilotstudy.evidence.figures import Figures, contrast
 from pilotstudy.evidence.ood import OodPredictions
 from pilotstudy.evidence.run_evidence import RunEvidence
@@ -12,7 +14,7 @@ from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.metrics.ood import OOD_METRICS, RESAMPLED_OOD_METRICS
 from pilotstudy.metrics.registry import headline_metrics
 from pilotstudy.metrics.resampling import RESAMPLES
-from pilotstudy.metrics.soft import SOFT_METRICS
+from pilotstudy.metrics.soft import SOFT_METRICS, soft_figures
 from pilotstudy.study.statements import Row
 
 
@@ -45,8 +47,17 @@ class TestFigure:
 
 
 def all_test_figures(evidence: RunEvidence, resamples: int = RESAMPLES) -> list[TestFigure]:
-    """All test sets in the order of the study: of shift the headline metrics, else how well it is recognised."""
-    return [figure for test in evidence.tests for figure in figures_of_test(evidence, test, resamples)]
+    """All test sets in the order of the study: of shift the headline metrics, else how well it is recognised.
+
+    Those that were added, and that some trials have not predicted yet, are left out, and told.
+    """
+    lacking = {test: why for test in evidence.tests if (why := evidence.lacks(test=test))}
+    there = [test for test in evidence.tests if test not in lacking]
+    if lacking and not there:
+        raise InputError(next(iter(lacking.values())))
+    if lacking:
+        message(f"{', '.join(lacking)}: left out, since not all trials have predictions of it: resume the run")
+    return [figure for test in there for figure in figures_of_test(evidence, test, resamples)]
 
 
 def figures_of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterator[TestFigure]:
@@ -77,22 +88,21 @@ def figures_of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterato
             estimate, difference = figures.figure(metric, row), _difference(metric, row, figures, clean)
             interval = (difference.value, difference.low, difference.high) if difference else ()
             yield made(row, metric, figures.seeds(row), estimate.value, estimate.low, estimate.high, *interval)
-        for metric, values in soft.get(row, {}).items():
-            yield made(row, metric, len(values), float(np.mean(values)))
+        for metric, value in soft.get(row, {}).items():
+            yield made(row, metric, figures.seeds(row), value)
 
 
 def _difference(metric: str, row: Row, shifted: Figures, clean: Figures) -> Estimate | None:
     return contrast(metric, [(1.0, shifted, row), (-1.0, clean, row)], [row.phase, row.phase])
 
 
-def _soft(evidence: RunEvidence, test: str) -> dict[Row, dict[str, list[float]]]:
-    """What the trials of each row evaluated against soft labels, where the test set has such."""
-    by_row: dict[Row, dict[str, list[float]]] = {}
-    for trial in evidence.finished:
-        for each in trial.evaluations:
-            if (each.split, each.scaled) == (test, False):
-                known = by_row.setdefault(Row(trial.arm, each.mode, trial.phase), {})
-                for metric in SOFT_METRICS:
-                    if metric in each.figures:
-                        known.setdefault(metric, []).append(each.figures[metric])
+def _soft(evidence: RunEvidence, test: str) -> dict[Row, dict[str, float]]:
+    """Every row, ensembles among them, against soft labels, where the test set has such; means over seeds."""
+    labels = evidence.run.soft_labels(evidence.tests[test])
+    if labels is None:
+        return {}
+    by_row = {}
+    for row, by_seed in evidence.at(test=test).rows.items():
+        figures = [soft_figures(log_p, labels) for log_p in by_seed.values()]
+        by_row[row] = {metric: float(np.mean([each[metric] for each in figures])) for metric in SOFT_METRICS}
     return by_row

@@ -47,7 +47,7 @@ def checked(content: Mapping[str, object], places: Places) -> Study:
     except OverflowError:  # numbers that are no floats are faults already
         study = _mended(content, faults)
     if study is not None:
-        study, more = _together(study)
+        study, more = _together(study, wrong_tests=any(fault.path[:1] == ("tests",) for fault in faults))
         faults += _new(more, faults)
     if faults or study is None:
         refuse(faults, places)
@@ -89,8 +89,11 @@ def _mended(content: Mapping[str, object], faults: list[Fault]) -> Study | None:
         return None
 
 
-def _together(study: Study) -> tuple[Study, list[Fault]]:
-    """The study with its arms' settings filled in, and what is wrong with arms, search and claims."""
+def _together(study: Study, *, wrong_tests: bool) -> tuple[Study, list[Fault]]:
+    """The study with its arms' settings filled in, and what is wrong with arms, search, test sets and claims.
+
+    Claims about what is wrong itself are not looked at, nor those with qualifiers where test sets are wrong.
+    """
     faults: list[Fault] = []
     if study.name and (why := wrong_name(study.name)):
         faults.append(Fault(("name",), f"name = {shown(study.name)}: {why}"))
@@ -114,10 +117,12 @@ def _together(study: Study) -> tuple[Study, list[Fault]]:
         if len(set(searched)) < len(searched):
             faults.append(Fault(("search", "arms"), f"search.arms = {shown(study.search.arms)}: each arm once"))
         faults += check_space(study, list(dict.fromkeys(searched)))
-    faults += check_tests(study) + _repeated_labels(study)
+    of_tests = check_tests(study)
+    faults += of_tests + _repeated_labels(study)
     rows = known_rows(study)
+    not_now = wrong_arms | ({"["} if of_tests or wrong_tests else set())
     for number, claim in enumerate(study.claims):
-        if not any(name in claim.holds for name in wrong_arms):
+        if not any(name in claim.holds for name in not_now):
             with collecting(faults, ("claims", number, "holds"), f"claims.{number}.holds = {shown(claim.holds)}: "):
                 Statement.parse(claim.holds, rows, kinds_of_tests(study))
     return study, faults
@@ -154,7 +159,10 @@ def _filled_in(study: Study, name: str) -> tuple[dict[str, object], list[Fault]]
     has_method = "method" in own
     before = f"arms.{name}.method = {shown(methods)}: " if isinstance(own.get("method"), str) else f"arms.{name}: "
     with collecting(faults, (*path, "method") if has_method else path, before):
-        kind = arm_of(study, name).settings
+        arm = arm_of(study, name)
+        if arm.wraps:
+            raise InputError(f'it acts on another arm: method = ["{study.method(name)}", "dropout"]')
+        kind = arm.settings
         try:
             settings = kind.model_validate(study.settings(name)).model_dump()
             _check_decay(study, settings)

@@ -193,15 +193,30 @@ def load_uses(study: Study) -> None:
 
 
 def _override(content: dict[str, object], key: str, value: object, said: str) -> KeyPath:
-    """Changes one key; its path."""
-    *sections, last = parts = key_parts(key)
+    """Changes one key; its path. The entries of a list have numbers from 0: `tests.0.size`."""
+    *sections, last = key_parts(key)
+    path: list[str | int] = []
+    inner: object = content
     for section in sections:
-        inner = content.setdefault(section, {})
-        if not isinstance(inner, dict):
+        path.append(_place(inner, section, said))
+        if isinstance(inner, dict):
+            inner.setdefault(section, {})
+        inner = inner[path[-1]]  # type: ignore[index]
+        if not isinstance(inner, dict | list):
             raise InputError(f"{said}: {section!r} has no keys of its own")
-        content = inner
-    content[last] = value
-    return tuple(parts)
+    path.append(_place(inner, last, said))
+    inner[path[-1]] = value  # type: ignore[index]
+    return tuple(path)
+
+
+def _place(inner: object, part: str, said: str) -> str | int:
+    """Where that part of a key leads: in a list, to one of its entries."""
+    if not isinstance(inner, list):
+        return part
+    if not re.fullmatch("[0-9]{1,9}", part) or int(part) >= len(inner):
+        numbers = f"0 to {len(inner) - 1}" if inner else "none yet"
+        raise InputError(f"{said}: {part!r} is none of the list's entries, which are {numbers}: set the whole list")
+    return int(part)
 
 
 def parse_override(text: str) -> tuple[str, object]:

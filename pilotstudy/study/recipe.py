@@ -179,7 +179,7 @@ class Training(Section):
     """
 
     epochs: int = Field(ge=1, le=100_000)
-    batch_size: int = Field(128, ge=1, le=1_000_000)
+    batch_size: int = Field(128, ge=2, le=1_000_000)  # batch normalisation cannot take a batch of one
     learning_rate: float = Field(1e-3, gt=0)
     optimiser: Optimiser = Field(default_factory=lambda: Optimiser.model_validate({}))
     schedule: Schedule = Field(default_factory=lambda: Schedule.model_validate({}))

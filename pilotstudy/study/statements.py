@@ -218,7 +218,10 @@ def _metric_and_qualifiers(text: str, claim: str, tests: Tests) -> tuple[str, tu
     metrics = RESAMPLED_OOD_METRICS if is_ood else resampled_metrics()
     if metric not in metrics:
         where = " of a test set that is out of distribution" if is_ood else ""
-        raise InputError(f"claim {claim!r}: unknown metric {metric!r}{where}: {nearest(metric, metrics)}")
+        hint = nearest(metric, metrics)
+        if metric in RESAMPLED_OOD_METRICS:
+            hint = f"only a test set that is out of distribution has it, such as {metric}[svhn]"
+        raise InputError(f"claim {claim!r}: unknown metric {metric!r}{where}: {hint}")
     return metric, names
 
 

@@ -26,7 +26,7 @@ def kinds_of_tests(study: Study) -> dict[str, str]:
     kinds: dict[str, str] = {}
     for test in study.tests:
         with suppress(InputError):
-            kinds |= {part.name: test.kind for part in parts_of(test.name, test.data)}
+            kinds |= {part.name: test.kind for part in parts_of(test.name, test.data, test.kind)}
     return kinds
 
 
@@ -37,11 +37,12 @@ def check_tests(study: Study) -> list[Fault]:
     for number, test in enumerate(study.tests):
         path = ("tests", number)
         with collecting(faults, (*path, "data"), f"tests.{number}.data = {shown(test.data)}: "):
-            names = [part.name for part in parts_of(test.name, test.data)]
+            names = [part.name for part in parts_of(test.name, test.data, test.kind)]
             for name in names:
                 _check_name(name, known)
                 known.add(name)
-        if test.kind == "ood" and (test.soft_labels or test.data == "test" or test.data.startswith("corrupted:")):
+        own = test.data in ("test", study.data.name) or test.data.startswith("corrupted:")
+        if test.kind == "ood" and (test.soft_labels or own):
             what = "soft_labels are of the study's classes" if test.soft_labels else "these are the study's own images"
             faults.append(Fault((*path, "kind"), f"tests.{number}.kind = 'ood': {what}, so it must be 'shift'"))
     return faults

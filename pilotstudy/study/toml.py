@@ -5,17 +5,19 @@ import re
 from collections.abc import Mapping
 
 
-def toml_text(content: Mapping[str, object], prefix: str = "") -> str:
-    """Plain values first, then sections; what is not set is left out."""
+def toml_text(content: Mapping[str, object], prefix: str = "", *, unset: bool = False) -> str:
+    """Plain values first, then sections; what is not set is left out, or, with `unset`, a comment."""
     plain, sections = [], []
     for name, value in content.items():
         key = _key(name)
         if isinstance(value, Mapping):
-            sections.append(f"\n[{prefix}{key}]\n{toml_text(value, f'{prefix}{key}.')}")
+            sections.append(f"\n[{prefix}{key}]\n{toml_text(value, f'{prefix}{key}.', unset=unset)}")
         elif isinstance(value, list | tuple) and value and all(isinstance(entry, Mapping) for entry in value):
-            sections += [f"\n[[{prefix}{key}]]\n{toml_text(entry, f'{prefix}{key}.')}" for entry in value]
+            sections += [f"\n[[{prefix}{key}]]\n{toml_text(entry, f'{prefix}{key}.', unset=unset)}" for entry in value]
         elif value is not None:
             plain.append(f"{key} = {_literal(value)}\n")
+        elif unset:
+            plain.append(f"# {key} is not set\n")
     return "".join(plain + sections)
 
 

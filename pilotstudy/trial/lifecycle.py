@@ -19,7 +19,7 @@ from pilotstudy.runs.records import Diagram, Place, Plain, Status, TrialResult
 from pilotstudy.storage import storing, write
 from pilotstudy.study.spec import Trial
 from pilotstudy.trial import checkpoint, device
-from pilotstudy.trial.predicting import predict
+from pilotstudy.trial.predicting import are_finite, predict
 from pilotstudy.trial.trainer import EpochRecord, Trainer
 
 
@@ -96,9 +96,17 @@ class LiveTrial:
             write_result(self.files, result)  # last: all is there
         return result
 
+    def _predictions(self) -> schemas.TrialPredictions:
+        """None where it diverged; that may be seen only now, where images or draws take it beyond all numbers."""
+        predictions = predict(self.trainer, test=self.test) if self.diverged is None else {}
+        if are_finite(predictions):
+            return predictions
+        self.diverged = self.trainer.epoch
+        return {}
+
     def _result(self, place: Place | None, moves: int, restarts: int) -> TrialResult:
         trainer = self.trainer
-        predictions = predict(trainer, test=self.test) if self.diverged is None else {}
+        predictions = self._predictions()
         if predictions and self.files:
             schemas.save(self.files.predictions, schemas.predictions_table(predictions))
         last = predictions.get(("last", "point"))

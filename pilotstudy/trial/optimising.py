@@ -52,7 +52,7 @@ class Optimising:
 
     def __init__(self, regulariser: Regulariser, training: Training, *, captured: bool):
         self.training, self.captured = training, captured
-        self.network = regulariser.network
+        self.network = regulariser.innermost  # what arms within train beside it is no part of it
         groups = regulariser.parameter_groups(training.learning_rate)
         within = set(map(id, self.network.parameters()))
         own = [group for group in groups if not any(id(p) in within for p in group["params"])]

@@ -22,6 +22,13 @@ def predict(trainer: Trainer, *, test: bool = True) -> TrialPredictions:
         return _predict(trainer, test)
 
 
+def are_finite(predictions: TrialPredictions) -> bool:
+    """Whether all of them are numbers: those of a network whose validation loss was finite need not be."""
+    parts = [part for model in predictions.values() for part in model.splits.values()]
+    known = [array for part in parts for array in (part.logits, part.expected_entropy) if array is not None]
+    return all(np.isfinite(array).all() for array in known)
+
+
 def _predict(trainer: Trainer, test: bool) -> TrialPredictions:
     pairs: dict[tuple[At, Mode], ModelPredictions] = {}
     last = copy.deepcopy(trainer.regulariser.state_dict())

@@ -80,7 +80,8 @@ def test_everything_travels(jobs):
     ]
     assert reading.validate_study(tomllib.loads(sent["study"]), "sent") == study  # with what each trial is given
     environment = sent["runtime_env"]
-    assert environment["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "120"}
+    # What its messages name as the way to it is the address here.
+    assert environment["env_vars"] == {"RAY_JOB_STOP_WAIT_TIME_S": "120", "PILOTSTUDY_JOB_SERVER": "http://nowhere"}
     assert environment["py_modules"][0].endswith("pilotstudy")
     assert f"optuna=={metadata.version('optuna')}" in environment["pip"]
     assert all(isinstance(value, str) for value in sent["metadata"].values())  # Ray takes nothing else

@@ -133,7 +133,10 @@ def test_ctrl_c_and_stop_and_a_second_process(folder):
         assert pilotstudy(folder, "stop", "calm").returncode == 0
         process.send_signal(signal.SIGCONT)
         assert process.wait(LONG) == 8
-    assert "`pilotstudy resume calm` goes on" in (folder / "calm.log").read_text().splitlines()[-1]
+    assert (
+        f"`pilotstudy resume calm --runs-dir {folder / 'runs'}` goes on"
+        in (folder / "calm.log").read_text().splitlines()[-1]
+    )
     resumed = pilotstudy(folder, "resume", "calm")
     assert resumed.returncode == 0, resumed.stderr
     calm = small_study.results(folder, "calm")

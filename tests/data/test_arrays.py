@@ -26,8 +26,8 @@ def npz(path, images=COLOUR, labels=LABELS, **more):
 def test_all_that_is_done_with_a_folder_is_done_with_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("PILOTSTUDY_CACHE", str(tmp_path / "cache"))
     path = npz(tmp_path / "own.npz")
-    for name, place in (str(path), None), ("own.npz", tmp_path):
-        assert dataset.data_state(name, place)["state"] == "not prepared"
+    for name, place, before in (str(path), None, "not prepared"), ("own.npz", tmp_path, "prepared"):
+        assert dataset.data_state(name, place)["state"] == before
         data = dataset.load_data(name, place)
         assert np.array_equal(data.train_images, COLOUR.transpose(0, 3, 1, 2))
         assert (data.name, data.classes) == ("own.npz", ("0", "1", "2"))

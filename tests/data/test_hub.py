@@ -97,7 +97,7 @@ def test_where_the_files_lie(hub, inside):
     assert data.fingerprint == own.fingerprint
     assert data.name == "hf-someone-fashion"
     state = dataset.data_state("hf:someone/fashion", hub.root, verify=True)
-    assert (state["state"], state["from"]) == ("whole", "Hugging Face")
+    assert (state["state"], state["from"]) == ("whole", "hf:someone/fashion")
 
 
 def test_a_prepared_data_set_needs_no_network_and_a_revision_is_one_of_its_own(hub):

@@ -1,3 +1,5 @@
+import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from pilotstudy.data import dataset, sources
 from pilotstudy.data.splits import split
 from pilotstudy.errors import DataError, InputError, StorageError
+from tests.support.command_line import refused
 from tests.support.pictures import image_folder, parquet_folder, pictures, png
 
 
@@ -35,6 +38,13 @@ def test_the_fingerprint_is_of_the_content(tmp_path):
     assert first.fingerprint == again.fingerprint != other.fingerprint
     assert len(first.fingerprint) == 64
     assert dataset.load_data(str(parquet_folder(tmp_path / "d", names=None))).classes == ("0", "1", "2")
+
+
+def test_a_folder_is_prepared_once_however_its_path_is_written(tmp_path, monkeypatch):
+    folder = parquet_folder(tmp_path / "mine")
+    monkeypatch.chdir(tmp_path)
+    ways = dataset.find(str(folder)), dataset.find("mine"), dataset.find("./mine"), dataset.find("mine", tmp_path)
+    assert len({way.files.folder for way in ways}) == 1
 
 
 def test_grey_and_colour_and_size(tmp_path):
@@ -209,3 +219,34 @@ def test_the_embedded_images_are_resized_too():
     assert small.fingerprint != whole.fingerprint
     means = [data.train_images.mean(dtype=float) for data in (small, whole)]
     assert means[0] == pytest.approx(means[1], rel=0.02)
+
+
+def test_what_is_prepared_is_listed_wherever_it_came_from(tmp_path, monkeypatch, pilotstudy):
+    """With its sizes and fingerprint; and `verify` finds it without the folder that it came from."""
+    monkeypatch.setenv("PILOTSTUDY_CACHE", str(tmp_path / "cache"))
+    folder = parquet_folder(tmp_path / "my data" / "cifar10")
+    own = image_folder(tmp_path / "own")
+    for words in ("cifar10", "--data-dir", folder.parent), (own,):
+        assert pilotstudy("data", "prepare", *words)[0] == 0
+    rows = json.loads(pilotstudy("data", "list", "--json")[1])
+    assert [(row["name"], row["from"], row["state"]) for row in rows if row["name"] in ("cifar10", "own")] == [
+        ("cifar10", str(folder), "prepared"),
+        ("cifar10", "download", "not prepared"),
+        ("own", str(own), "prepared"),
+    ]
+    data = dataset.load_data("cifar10", folder.parent)
+    assert {key: rows[1][key] for key in ("train", "test", "fingerprint")} == {
+        "train": len(data.train_labels),
+        "test": len(data.test_labels),
+        "fingerprint": data.fingerprint,
+    }
+    assert json.loads(pilotstudy("data", "verify", "cifar10", "--json")[1])[0]["state"] == "whole"
+    assert {row["name"] for row in json.loads(pilotstudy("data", "verify", "--json")[1])} == {"cifar10", "own"}
+    refused(pilotstudy("data", "verify", "svhn"), 3, "svhn is not prepared")
+    path = dataset.find("cifar10", folder.parent).files.array("test_images")
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    code, _, err = pilotstudy("data", "verify")
+    command = shlex.split(err.split("`")[1])
+    assert (code, command[1:]) == (3, ["data", "prepare", "cifar10", "--data-dir", str(folder.parent)])
+    assert pilotstudy(*command[1:])[0] == 0
+    assert pilotstudy("data", "verify")[0] == 0

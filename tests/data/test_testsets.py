@@ -48,6 +48,8 @@ def test_all_corruptions_are_thirty():
     assert len({part.name for part in testsets.parts_of("", "corrupted:all")}) == 30
     with pytest.raises(InputError, match=r"unknown corruption 'fog': known are all, noise"):
         testsets.parts_of("", "corrupted:fog")
+    with pytest.raises(InputError, match="did you mean 'corrupted:noise'"):
+        testsets.parts_of("", "corupted:noise")
     with pytest.raises(InputError, match="did you mean 'contrast'"):
         testsets.parts_of("", "corrupted:contast")
 
@@ -63,6 +65,13 @@ def test_a_corruption_is_kept_once_and_a_subset_has_the_pixels_of_the_whole(tmp_
     assert whole.fingerprint != some.fingerprint
     monkeypatch.setattr(testsets, "corrupt", None)  # not made again
     assert same(loaded(data, data="corrupted:noise-2")[0].images, whole.images)
+
+
+def test_a_corruption_that_changes_nothing_is_told(capsys):
+    loaded(make_data(shape=(1, 8, 8)), data="corrupted:blur-5")
+    assert "tests: blur-5: it changes nothing in these images of 8×8" in capsys.readouterr().err
+    loaded(make_data(shape=(1, 28, 28)), data="corrupted:blur-1")
+    assert not capsys.readouterr().err
 
 
 def test_subsets_keep_the_shares_of_classes_and_larger_ones_hold_smaller_ones():
@@ -116,8 +125,76 @@ def test_files_of_cifar_10_c_and_10_1(tmp_path):
     with pytest.raises(DataError, match="its labels are not 0 to 2"):
         loaded(data, data=str(tmp_path / "fog.npy"))
     np.save(tmp_path / "fog.npy", images[:-1])
-    with pytest.raises(DataError, match="59 images need as many whole numbers in labels"):
+    with pytest.raises(DataError, match=r"59 images need as many labels in labels\.npy, not 60"):
         loaded(data, data=str(tmp_path / "fog.npy"))
+
+
+def test_a_npy_file_is_converted_once_and_then_memory_mapped(tmp_path, monkeypatch):
+    monkeypatch.setenv("PILOTSTUDY_CACHE", str(tmp_path / "cache"))
+    data, images = make_data(n=24, shape=(3, 6, 6)), pictures(60)
+    np.save(tmp_path / "fog.npy", images)
+    np.save(tmp_path / "labels.npy", np.tile(data.test_labels, 5))
+    converted = []
+    convert = testsets.as_images
+    monkeypatch.setattr(testsets, "as_images", lambda *args: converted.append(len(args[2])) or convert(*args))
+    first = loaded(data, data=str(tmp_path / "fog.npy"))
+    assert converted == [12] * 5  # each strength by itself, not five times the whole file
+    again = loaded(data, data=str(tmp_path / "fog.npy"))
+    assert converted == [12] * 5
+    assert all(isinstance(test.images, np.memmap) for test in again)
+    assert [test.fingerprint for test in again] == [test.fingerprint for test in first]
+    np.save(tmp_path / "fog.npy", 255 - images)
+    assert same(loaded(data, data=str(tmp_path / "fog.npy"))[4].images, 255 - first[4].images)
+
+
+def test_what_is_out_of_distribution_needs_no_labels_and_has_no_strengths(tmp_path):
+    data, images = make_data(n=24, shape=(3, 6, 6)), pictures(13)
+    np.save(tmp_path / "textures.npy", images)
+    (test,) = loaded(data, data=str(tmp_path / "textures.npy"), kind="ood", size=7)
+    assert (test.name, test.strength, test.paired, test.labels.tolist()) == ("textures", 0, False, [-1] * 7)
+    assert same(test.images, np.ascontiguousarray(images[test.rows].transpose(0, 3, 1, 2)))
+    with pytest.raises(DataError, match=r"there is no file .*labels\.npy with its labels"):
+        loaded(data, data=str(tmp_path / "textures.npy"))
+
+
+def test_what_the_study_has_itself_is_not_unseen(tmp_path, capsys):
+    data = animals(tmp_path)
+    with pytest.raises(InputError, match="tests: animals: kind = 'ood', but these are the study's own images"):
+        loaded(data, data=str(tmp_path / "animals"), kind="ood")
+    np.save(tmp_path / "copy.npy", data.test_images)
+    with pytest.raises(InputError, match="own images"):
+        loaded(data, data=str(tmp_path / "copy.npy"), kind="ood")
+    loaded(data, data=str(parquet_folder(tmp_path / "some", names=("dog", "fox", "gnu"))), kind="ood")
+    assert "tests: some: kind = 'ood', but its class 'dog' is the study's, too" in capsys.readouterr().err
+    loaded(data, data=str(parquet_folder(tmp_path / "none", names=("elk", "fox", "gnu"))), kind="ood")
+    loaded(make_data(), data=str(parquet_folder(tmp_path / "numbers", names=("0", "1", "2"))), kind="ood")
+    assert "the study's, too" not in capsys.readouterr().err
+
+
+def test_too_few_images_for_intervals_are_told(capsys):
+    loaded(make_data(shape=(1, 28, 28)), data="corrupted:noise-3", size=1)
+    assert "tests: noise-3: 1 image" in capsys.readouterr().err
+    loaded(make_data(shape=(1, 28, 28)), data="corrupted:noise-3", size=30)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "words"),
+    [
+        (pictures(6), np.arange(6) % 3 + 0.5, r"the test label 0\.5 in row 0 is not a whole number"),
+        (pictures(6), np.array([*"abcabc"]), "test labels are of the kind <U1"),
+        (pictures(6)[:0], np.arange(0), "tests: new: it holds no images"),
+        (pictures(6).astype(int), np.arange(6) % 3, "of the kind int64; save it as uint8"),
+        (np.array(3), np.array([0]), "images are n×H×W"),
+        (np.array([{}]), np.arange(1), "Python objects"),
+    ],
+)
+def test_npy_files_that_cannot_be_used_are_one_line(images, labels, words, tmp_path):
+    np.save(tmp_path / "new_data.npy", images)
+    np.save(tmp_path / "new_labels.npy", labels)
+    with pytest.raises(DataError, match=words) as error:
+        loaded(make_data(n=24, shape=(3, 6, 6)), data=str(tmp_path / "new_data.npy"))
+    assert "\n" not in str(error.value)
 
 
 def test_soft_labels(tmp_path):
@@ -127,7 +204,10 @@ def test_soft_labels(tmp_path):
     (test,) = loaded(data, data="test", name="people", soft_labels=str(tmp_path / "soft.npy"), size=5)
     assert np.allclose(test.soft_labels, soft[test.rows])
     assert same(test.images, data.test_images[test.rows])
-    for wrong, words in (soft[:5], "soft labels are 5×3; there must be 12×3"), (soft * 2, "each row with the sum 1"):
+    for wrong, words in (
+        (soft[:5], "soft labels are 5×3 of the kind float64; there must be 12×3"),
+        (soft * 2, "each row with the sum 1"),
+    ):
         np.save(tmp_path / "soft.npy", wrong)
         with pytest.raises(DataError, match=words):
             loaded(data, data="test", name="people", soft_labels=str(tmp_path / "soft.npy"))

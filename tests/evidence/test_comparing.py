@@ -4,6 +4,7 @@ from pilotstudy.errors import InputError
 from pilotstudy.evidence.compare import compare_rows, compare_runs
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.study.statements import Row
+from tests.support import made_run
 from tests.support.made_run import made
 
 
@@ -22,7 +23,30 @@ def test_comparisons_within_and_between_runs(evidence, tmp_path):
     other = made(tmp_path / "other", network={"name": "mlp-1024"})
     runs = [evidence, RunEvidence(copy), RunEvidence(other)]
     rows = [comparison.record() for comparison in compare_runs(runs, ["nll"])]
-    twin = [row for row in rows if row["run"] == "copy" and "tuned" not in row["row"]]
-    assert all(row["difference"] == row["low"] == row["high"] == 0 and row["p"] == 1 for row in twin)
+    twin = [row for row in rows if row["run"] == "copy"]
+    assert {row["says"] for row in twin} == {"the same"}
+    assert all(row["difference"] == 0 and row["seeds_needed"] is None for row in twin)
+    assert all(row["low"] == row["high"] == 0 and row["p"] == 1 for row in twin if "tuned" not in row["row"])
     assert {row["points"] for row in rows} == {"paired"}
     assert all(row["low"] < row["difference"] < row["high"] for row in rows if row["run"] == "other")
+
+
+def test_a_run_is_not_compared_with_itself(evidence):
+    again = RunEvidence(evidence.run)
+    with pytest.raises(InputError, match="'made' is given twice"):
+        compare_runs([evidence, again], ["nll"])
+
+
+def test_runs_on_other_data_are_not_tested_against_each_other(evidence, tmp_path, monkeypatch):
+    monkeypatch.setattr(made_run, "FINGERPRINT", "cd" * 32)
+    other = made(tmp_path / "other", points=200, data={"name": "svhn", "validation": 50})
+    for comparison in compare_runs([evidence, RunEvidence(other)], ["nll"]):
+        row = comparison.record()
+        assert (row["points"], row["verdict"], row["p"], row["p_holm"], row["seeds_needed"]) == (
+            "other",
+            "other data",
+            None,
+            None,
+            None,
+        )
+        assert row["says"].startswith("the data differ (svhn with 200 test images, not cifar10 with 300 test images)")

@@ -16,8 +16,8 @@ from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.page.content import page_data
 from pilotstudy.report.export import methods_paragraph
-from pilotstudy.report.plain import claims_text
 from pilotstudy.report.table import build_table
+from pilotstudy.report.texts import claims_text
 from pilotstudy.runs.folder import Run
 from pilotstudy.study.looks import exceed, plan_looks
 from pilotstudy.study.reading import validate_study

@@ -31,7 +31,31 @@ def test_where_nothing_is_better_the_simplest_is_kept(tmp_path, monkeypatch):
     found = said(tmp_path, skill={}, search=None)
     assert found.row == "vanilla"
     assert found.text.startswith("Keep Vanilla: nothing beats")
-    assert "`pilotstudy run made --runs-dir" in found.settling.says
+    assert found.settling.says.startswith("To tell L2 from Vanilla would take about 13 to 116 seeds; there are 3. ")
+    assert "27 more, 30 for every arm (others are out of reach), about" in found.settling.says
+    assert f": `{found.settling.command}`" in found.settling.says
+    assert found.settling.command.startswith("pilotstudy run made --")
+    assert "--seeds 30" in found.settling.command
+    assert found.settling.seeds == 30
+    assert found.settling.minutes > 0
+
+
+def test_seeds_that_nobody_would_train_are_not_proposed(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_run, "SHARPNESS", dict.fromkeys(made_run.SHARPNESS, 1.0))
+    found = said(tmp_path, skill={"pilot-a-aug": 0.06}, search=None)
+    assert "would take about 40 to 821 seeds; there are 3, so that is out of reach" in found.text
+    assert found.settling.command == ""
+
+
+def test_of_many_settings_it_names_those_that_moved_and_where_the_others_are(tmp_path):
+    found = said(tmp_path)
+    settings = dict(found.settings)
+    assert len(settings) > 3
+    first, second, third, *_ = settings
+    assert f"({first} " in found.text
+    assert f", {second} " in found.text
+    assert third not in found.text
+    assert f"and {len(settings) - 2} more settings, which `pilotstudy results made --runs-dir" in found.text
 
 
 def test_one_seed_recommends_nothing(tmp_path):

@@ -14,8 +14,8 @@ from pilotstudy.metrics import scores
 from pilotstudy.page.content import page_data
 from pilotstudy.report.export import methods_paragraph
 from pilotstudy.report.formats import FORMATS, table_rows
-from pilotstudy.report.plain import claims_text
 from pilotstudy.report.table import build_table
+from pilotstudy.report.texts import claims_text
 from pilotstudy.runs.records import Status
 from pilotstudy.study import reading
 from pilotstudy.study.resources import Location

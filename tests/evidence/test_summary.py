@@ -68,7 +68,7 @@ def evidence_of(trials: list[TrialRow], objective: str, **search) -> RunEvidence
     """Of a run with these trials."""
     evidence = object.__new__(RunEvidence)
     study = make_study(arms=["dropout", "l2"], objectives=[objective], **search)
-    evidence.__dict__.update(study=study, trial_rows=trials, looks=None)
+    evidence.__dict__.update(study=study, trial_rows=trials, looks=None, spaces={})
     return evidence
 
 

@@ -248,6 +248,7 @@ def test_a_space_is_the_arms_own_with_what_the_file_says():
         ({"rate": "high"}, "expected { low = .., high = .. } or a list of choices"),
         ({"training.gradient_clip": {"low": 0.1, "high": 1}}, "needs a value in the study"),
         ({"training.batch_size": {"low": 8, "high": 64}}, "add whole = true"),
+        ({"training.batch_size": [1, 64]}, "light cannot have 1: it must be greater than or equal to 2"),
         ({}, "'vanilla' has nothing to search"),
     ],
 )

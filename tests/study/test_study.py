@@ -4,26 +4,39 @@ from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.study import budget, reading, resources
 
+PAPERS = {f"{data}-{net}" for data in ("cifar", "svhn") for net in ("cnn", "mlp", "mlp-small")}
+VERDICTS = {f"verdict-{data}-{net}" for data in ("cifar", "svhn") for net in ("cnn", "mlp")}
+
 
 def test_the_built_in_studies():
-    assert set(reading.builtin_studies()) == {
-        "quickstart",
-        "cifar-shift",
-        *(f"{data}-{net}" for data in ("cifar", "svhn") for net in ("cnn", "mlp", "mlp-small")),
-    }
-    for name in reading.builtin_studies():
+    assert set(reading.builtin_studies()) == {"quickstart", "cifar-shift"} | PAPERS | VERDICTS
+    for name in PAPERS | VERDICTS:
         study = reading.read_study(name)
         assert study.name == name
-        if name not in ("quickstart", "cifar-shift"):
-            assert study.training.epochs == (100 if name.endswith("cnn") else 250)
-            assert study.data.name == {"cifar": "cifar10", "svhn": "svhn"}[name.split("-")[0]]
-            table = {"vanilla", "pilot-a-aug", "pilot-a-drop", "dropout", "l2", "batchnorm", "data-aug"}
-            assert table <= study.arms.keys()
+        data, net = name.removeprefix("verdict-").split("-")[:2]
+        assert study.data.name == {"cifar": "cifar10", "svhn": "svhn"}[data]
+        assert {"vanilla", "pilot-a-aug", "pilot-a-drop", "dropout", "l2", "batchnorm", "data-aug"} <= study.arms.keys()
+        if name in PAPERS:
+            assert study.training.epochs == (100 if net == "cnn" else 250)
+
+
+def test_verdicts_judge_the_claims_that_the_paper_makes_of_the_same_data_and_network():
+    def papers(name: str) -> list[str]:
+        return [claim.says for claim in reading.read_study(name).claims if not claim.section.startswith("ours")]
+
+    for name in VERDICTS:
+        assert papers(name) == papers(name.removeprefix("verdict-"))
 
 
 def test_a_study_has_every_arm_of_ours():
-    ours = {arm.name for arm in all_arms().values() if arm.source.startswith("pilotstudy.")}
+    ours = {arm.name for arm in all_arms().values() if arm.source.startswith("pilotstudy.") and not arm.wraps}
     assert set(reading.read_study("cifar-shift").arms) == ours
+
+
+def test_an_override_reaches_into_lists():
+    other = {"data": "svhn", "kind": "ood"}
+    study = reading.read_study("cifar-shift", {"tests.0.size": 7, "tests.1": other})
+    assert [(test.data, test.size) for test in study.tests] == [("corrupted:all", 7), ("svhn", None)]
 
 
 def test_overrides_are_toml_values():

@@ -246,7 +246,8 @@ def corrupted(images: int, families: Sequence[str] = FAMILIES, strengths: int = 
 
 def broad(folder: Path, points: int = 500, arms: Sequence[str] = (), **changes: Any) -> Run:
     """A run of every arm (or of some), at three seeds, with corruptions and images of something else; no search."""
-    own = {"arms": {name: {} for name in arms or all_arms()}, "search": None} | changes
+    arms = arms or [name for name, arm in all_arms().items() if not arm.wraps]
+    own = {"arms": {name: {} for name in arms}, "search": None} | changes
     tests = corrupted(points)
     return Maker(folder, reading.validate_study(content(**own), "made"), points=points, tests=tests).make()
 

@@ -29,6 +29,6 @@ def make_trial(arm: str = "vanilla", seed: int = 0, *, epochs: int = 2, network:
         "data": {"name": "squares", "validation": 60},
         "network": {"name": network},
         "training": {"epochs": epochs, "batch_size": 32},
-        "arms": {arm: settings},
+        "arms": {"row": {"method": arm.split("+"), **settings}},
     }
-    return fixed_trial(validate_study(content, "test"), arm, seed)
+    return fixed_trial(validate_study(content, "test"), "row", seed)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from pilotstudy.arms.catalogue import all_arms
+from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.errors import DeviceError
 from pilotstudy.runs.layout import TrialFiles
 from pilotstudy.runs.records import Status
 from pilotstudy.trial import checkpoint, device
 from pilotstudy.trial.lifecycle import LiveTrial, train_trial
 from pilotstudy.trial.trainer import Trainer
+from tests.support.arms import TRAINABLE
 from tests.support.cuda_trials import CUDA, trial_of
 from tests.support.pretended import CARD, Pretend, pretended
 from tests.support.squares import make_data
@@ -25,7 +26,7 @@ def data():
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize("network", ["mlp-512", "cnn"])
-@pytest.mark.parametrize("arm", list(all_arms()))
+@pytest.mark.parametrize("arm", TRAINABLE)
 def test_a_whole_trial(arm, network, precision, data, tmp_path, monkeypatch):
     """Built, trained, validated, sampled, saved, restored, finished; and the host never waits within a step."""
     waited, step = [], Trainer.step
@@ -47,7 +48,7 @@ def test_a_whole_trial(arm, network, precision, data, tmp_path, monkeypatch):
     assert result.status is Status.FINISHED
     assert len(waited) == 4
     assert not any(waited), waited
-    assert len(result.evaluations) == 8 * len(all_arms()[arm].modes)
+    assert len(result.evaluations) == 8 * len(arm_named(arm).modes)
     assert result.environment["device"] == "Pretended"
     assert result.environment["multiprocessors"] == 58
     saved = checkpoint.load(TrialFiles.in_folder(tmp_path).checkpoint)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from pilotstudy.errors import DivergedError, InputError, StorageError
@@ -49,6 +50,17 @@ def test_a_loss_that_is_not_finite_ends_the_trial(squares, tmp_path):
     result = train_trial(trial, squares, tmp_path)
     assert (result.status, result.epochs, result.evaluations) == (Status.DIVERGED, 1, ())
     assert "NaN" not in TrialFiles.in_folder(tmp_path).result.read_text()
+    assert train_trial(trial, squares, tmp_path) == result
+
+
+def test_predictions_that_are_not_finite_end_the_trial_as_diverged(squares, tmp_path):
+    """A network that is sure of every image beyond all numbers leaves laplace no curvature."""
+    trial = make_trial("laplace")
+    trial = trial.model_copy(update={"training": trial.training.model_copy(update={"learning_rate": 1e5})})
+    assert np.isfinite(Trainer(trial, squares).train_epoch()["validation_nll"])
+    result = train_trial(trial, squares, tmp_path)
+    assert (result.status, result.epochs, result.evaluations) == (Status.DIVERGED, 2, ())
+    assert not TrialFiles.in_folder(tmp_path).predictions.exists()
     assert train_trial(trial, squares, tmp_path) == result
 
 

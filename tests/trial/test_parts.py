@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.method.regulariser import Regulariser
 from pilotstudy.runs.evaluating import evaluate
 from pilotstudy.runs.schemas import ModelPredictions
@@ -17,6 +16,7 @@ from pilotstudy.trial.model import build_model
 from pilotstudy.trial.optimising import Optimising
 from pilotstudy.trial.predicting import predict
 from pilotstudy.trial.trainer import Trainer
+from tests.support.arms import TRAINABLE
 from tests.support.cuda_trials import CUDA, trial_of
 from tests.support.pretended import pretended
 from tests.support.squares import make_trial
@@ -56,13 +56,13 @@ def test_images_go_to_the_device_and_models_are_built_on_the_cpu(squares):
         assert {parameter.device.type for parameter in model.parameters()} == {"cuda"}
 
 
-@pytest.mark.parametrize("arm", list(all_arms()))
+@pytest.mark.parametrize("arm", TRAINABLE)
 def test_every_arm_starts_from_the_weights_of_its_seed(arm, squares):
     described = images_of(squares).described
 
     def network(trial) -> dict[str, torch.Tensor]:
         torch.rand(17)  # whatever was drawn before
-        return dict(build_model(trial, squares.shape, 3, described, CPU).network.named_parameters())
+        return dict(build_model(trial, squares.shape, 3, described, CPU).innermost.named_parameters())
 
     ours, vanilla = network(make_trial(arm, seed=5)), network(make_trial("vanilla", seed=5))
     assert all(torch.equal(ours[name], weights) for name, weights in vanilla.items())

@@ -172,9 +172,10 @@ def test_sgd_with_decay_clipping_and_a_schedule_is_what_it_says(squares):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
-def test_a_dgm_keeps_its_own_adam_and_rate_on_the_same_schedule(squares):
+@pytest.mark.parametrize("arm", ["pilot-a-aug", "passes+pilot-a-aug", "passes+pilot-star"])
+def test_a_dgm_keeps_its_own_adam_and_rate_on_the_same_schedule(arm, squares):
     recipe = {"optimiser": "sgd", "learning_rate": 0.5, "schedule": "cosine", "weight_decay": 0.1}
-    trainer = Trainer(with_recipe("pilot-a-aug", **recipe), squares, CPU, 1)
+    trainer = Trainer(with_recipe(arm, gradient_clip=1e-9, **recipe), squares, CPU, 1)
     first, second = trainer.optimiser.optimisers
     assert isinstance(first, torch.optim.SGD)
     assert isinstance(second, torch.optim.Adam)
@@ -183,8 +184,9 @@ def test_a_dgm_keeps_its_own_adam_and_rate_on_the_same_schedule(squares):
     assert [group["lr"] for group in second.param_groups] == pytest.approx([1e-3 * factor])
     assert all(group["weight_decay"] == 0 for group in second.param_groups)
     assert first.param_groups[0]["lr"] < 0.5
-    dgm = {id(p) for p in trainer.regulariser.dgm.parameters()}
-    assert {id(p) for group in second.param_groups for p in group["params"]} == dgm
+    dgm = [p for name, p in trainer.regulariser.named_parameters() if "dgm." in name]
+    assert {id(p) for group in second.param_groups for p in group["params"]} == set(map(id, dgm))
+    assert torch.nn.utils.get_total_norm([p.grad for p in dgm if p.grad is not None]) > 1e-3  # not the recipe's clip
 
 
 def test_the_recipes_decay_adds_to_that_of_l2(squares):
