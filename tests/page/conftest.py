@@ -61,8 +61,10 @@ def chromium():
 
 
 @pytest.fixture
-def visit(chromium):
+def visit(chromium, serve):
     """Opens a file with the network off, or an address; anything on the console fails the test.
+
+    What is served is so until its pages are closed, which would else tell of a server that is gone.
 
     Conditions that tests wait for are evaluated, which the page itself may not do: hence bypass_csp.
     """
