@@ -180,38 +180,54 @@ def table(
 
 @app.command()
 def claims(
-    run: RunArgument,
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...", help="One run, or several to see beside each other.", autocompletion=completion.runs
+        ),
+    ],
     claim: Annotated[
         list[str] | None,
         typer.Option(help="One more, such as 'nll: pilot-a-aug < dropout@mc'; it counts as an afterthought."),
     ] = None,
+    form: Annotated[Literal["text", "markdown", "csv", "json"], typer.Option("--format")] = "text",
     runs_dir: RunsDir = Path("runs"),
     wide: Wide = False,
     as_json: Json = False,
 ) -> None:
-    """What the run says of the study's claims: holds, fails or undecided, with the numbers."""
+    """What runs say of their studies' claims: holds, fails or undecided, with the numbers."""
     from pilotstudy.console import message
     from pilotstudy.evidence.claims import judge_all
+    from pilotstudy.evidence.claims_beside import ClaimBeside, claims_beside
     from pilotstudy.evidence.recommendation import answer
     from pilotstudy.evidence.reservations import reservations
     from pilotstudy.evidence.run_evidence import RunEvidence
+    from pilotstudy.report import claims_beside as forms
     from pilotstudy.report.texts import answer_text, claims_text
-    from pilotstudy.runs.folder import Run
+    from pilotstudy.runs.folder import Run, distinct
     from pilotstudy.study.spec import Claim
     from pilotstudy.study.statements import Statement
 
-    evidence = RunEvidence(Run.find(run, runs_dir))
+    found = [Run.find(run, runs_dir) for run in runs]
+    names, evidence = distinct([run.files.folder for run in found]), [RunEvidence(run) for run in found]
     for text in claim or []:
-        Statement.parse(text, evidence.known, evidence.kinds)  # tells what is wrong with it
+        for each in evidence:
+            Statement.parse(text, each.known, each.kinds)  # tells what is wrong with it
     extra = [Claim(says=text, holds=text, only=()) for text in claim or []]
-    judged = judge_all(evidence, extra)
-    recommended = answer(evidence)
-    if as_json:
-        print(json.dumps({"answer": recommended.record(), "claims": [claim.record() for claim in judged]}))
+    form, width = "json" if as_json else form, output_width(wide)
+    if len(evidence) > 1:
+        judged = claims_beside(evidence, extra)
+        print(forms.FORMATS[form](judged, names) if form != "text" else forms.as_text(judged, names, width))
+        return
+    own = judge_all(evidence[0], extra)
+    if form == "json":
+        print(json.dumps({"answer": answer(evidence[0]).record(), "claims": [claim.record() for claim in own]}))
+    elif form == "text":
+        told = claims_text(own, reservations(found[0]), width)
+        print(answer_text(answer(evidence[0]), width), told, sep="\n\n")
     else:
-        width = output_width(wide)
-        print(answer_text(recommended, width), claims_text(judged, reservations(evidence.run), width), sep="\n\n")
-    if not judged:
+        print(forms.FORMATS[form]([ClaimBeside.of_one(claim) for claim in own], names))
+    if not own:
         message("--claim 'nll: pilot-a-aug < vanilla' tries one")
 
 

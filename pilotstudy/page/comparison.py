@@ -6,10 +6,10 @@ Intervals, marks and verdicts are those of `table`, `compare` and `claims`.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path, PurePath
 
 from pilotstudy.errors import InputError
-from pilotstudy.evidence.claims import judge_all
+from pilotstudy.evidence.claims import Judged
+from pilotstudy.evidence.claims_beside import claims_beside
 from pilotstudy.evidence.figures import diverged_in_words
 from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.pairs import Pair, pairs
@@ -21,9 +21,8 @@ from pilotstudy.page.overall import Against, against_in_words, rows_that_matter
 from pilotstudy.page.results import shown_metrics
 from pilotstudy.page.rounding import rounded
 from pilotstudy.report.table import Cell, Line, build_table, table_order
-from pilotstudy.runs.folder import Run
+from pilotstudy.runs.folder import Run, distinct
 from pilotstudy.runs.status import overview
-from pilotstudy.storage import absolute
 from pilotstudy.study.spec import Study
 from pilotstudy.study.statements import Row
 
@@ -60,17 +59,6 @@ def comparison_data(runs: Sequence[Run], names: Sequence[str] = ()) -> dict[str,
         "answer": {metric: against_in_words(metric, rows, against) for metric in headline_metrics()},
         "claims": shared_claims(found),
     }
-
-
-def distinct(folders: Sequence[Path]) -> list[str]:
-    """The folders' names; where two are the same, with as much of their paths as tells them apart."""
-    paths = [PurePath(absolute(folder)) for folder in folders]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise InputError(f"run {path.name!r} is given twice: a run is compared with others")
-    most = max(len(path.parts) for path in paths)
-    several = (["/".join(path.parts[-parts:]) for path in paths] for parts in range(1, most + 1))
-    return next(names for names in several if len(set(names)) == len(names))
 
 
 def rows_of_all(found: Sequence[RunEvidence]) -> list[Row]:
@@ -163,19 +151,14 @@ def in_units(value: float, of_one: int) -> int | None:
 def shared_claims(found: Sequence[RunEvidence]) -> list[dict[str, object]]:
     """A line for each statement that two or more runs judge, with a verdict for each run; None where it has none."""
     wanted = ("verdict", "reason", "difference", "low", "high", "p_holm", "hardest", "opponents", "budget", "stated")
-    by_statement: dict[str, dict[str, object]] = {}
-    verdicts: dict[str, dict[int, dict[str, object]]] = {}
-    for number, evidence in enumerate(found):
-        judged = judge_all(evidence) if evidence.study.claims and evidence.trials else []
-        for claim in judged:
-            record = claim.record()
-            key = claim.holds
-            by_statement.setdefault(key, {name: record[name] for name in ("says", "holds", "section")})
-            verdicts.setdefault(key, {})[number] = {name: rounded(record[name], 6) for name in wanted}
+
+    def entry(verdict: Judged | None) -> dict[str, object] | None:
+        return {name: rounded(getattr(verdict, name), 6) for name in wanted} if verdict else None
+
     return [
-        {**by_statement[key], "runs": [own.get(number) for number in range(len(found))]}
-        for key, own in verdicts.items()
-        if len(own) > 1
+        {"says": claim.says, "holds": claim.holds, "section": claim.section, "runs": [*map(entry, claim.verdicts)]}
+        for claim in claims_beside(found)
+        if len(claim.judged) > 1
     ]
 
 

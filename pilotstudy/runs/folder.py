@@ -1,12 +1,12 @@
 """The run folder: what ran, from what, and what came of it. Everything in it can be read while a study runs."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from pilotstudy.runs.layout import RunFiles
 from pilotstudy.runs.lock import FileLock, Lease, lock_of
 from pilotstudy.runs.provenance import provenance
 from pilotstudy.runs.records import Proposal, TrialResult
-from pilotstudy.storage import names, place, read, readable, write
+from pilotstudy.storage import absolute, names, place, read, readable, write
 from pilotstudy.study.looks import Looks
 from pilotstudy.study.naming import check_run_name
 from pilotstudy.study.resources import Location
@@ -173,3 +173,14 @@ class Run:
     def at_work(self) -> bool:
         """Whether a process is at work on it."""
         return lock_of(self.files.lock).taken()
+
+
+def distinct(folders: Sequence[Path]) -> list[str]:
+    """The folders' names; where two are the same, with as much of their paths as tells them apart."""
+    paths = [PurePath(absolute(folder)) for folder in folders]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise InputError(f"run {path.name!r} is given twice: a run is compared with others")
+    most = max(len(path.parts) for path in paths)
+    several = (["/".join(path.parts[-parts:]) for path in paths] for parts in range(1, most + 1))
+    return next(names for names in several if len(set(names)) == len(names))
