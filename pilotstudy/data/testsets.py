@@ -86,11 +86,11 @@ def parts_of(name: str, data: str, kind: str = "shift") -> list[Part]:
 def _corruptions(data: str) -> list[Part]:
     wanted = data.removeprefix(CORRUPTED)
     every = [Part(f"{name}-{k}", f"{CORRUPTED}{name}-{k}", name, k) for name in CORRUPTIONS for k in STRENGTHS]
-    chosen = [part for part in every if wanted in ("all", part.family, part.name)]
+    chosen = [part for part in every if wanted in ("all", f"all-{part.strength}", part.family, part.name)]
     if not chosen:
-        known = ["all", *CORRUPTIONS, *(part.name for part in every)]
+        known = ["all", *(f"all-{k}" for k in STRENGTHS), *CORRUPTIONS, *(part.name for part in every)]
         hint = nearest(wanted, known)
-        few = f"known are all, {', '.join(CORRUPTIONS)}, and each with a strength of 1 to 5, such as noise-3."
+        few = f"known are all, {', '.join(CORRUPTIONS)}, and each with a strength of 1 to 5, such as all-3 or noise-3."
         raise InputError(f"unknown corruption {wanted!r}: {hint if 'mean' in hint else few}")
     return chosen
 

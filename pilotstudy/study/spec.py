@@ -143,10 +143,11 @@ class Imported(Section):
 class ExtraTest(Section):
     """A test set beside the study's own test images, or several.
 
-    `data`: as for a study, of which the test images are taken; `corrupted:noise-3`, `corrupted:noise` (five strengths)
-    or `corrupted:all` of the study's own; `test`, those as they are; a .npy file of CIFAR-10-C or CIFAR-10.1. `kind`:
-    `shift`, of the study's classes, or `ood`, of none of them. `name`: by default from `data`. `size`: a fixed subset
-    with the share of each class. `soft_labels`: a .npy file [n, K] of what people said of each image.
+    `data`: as for a study, of which the test images are taken; `corrupted:noise-3`, `corrupted:noise` (five strengths),
+    `corrupted:all-3` or `corrupted:all` of the study's own; `test`, those as they are; a .npy file of CIFAR-10-C or
+    CIFAR-10.1. `kind`: `shift`, of the study's classes, or `ood`, of none of them. `name`: by default from `data`.
+    `size`: a fixed subset with the share of each class. `soft_labels`: a .npy file [n, K] of what people said of each
+    image.
     """
 
     data: str = Field(min_length=1)

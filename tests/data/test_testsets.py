@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from pilotstudy.data import testsets
+from pilotstudy.data.corruptions import CORRUPTIONS
 from pilotstudy.data.dataset import DataSet, load_data
 from pilotstudy.data.raw import fitted
 from pilotstudy.errors import DataError, InputError
@@ -46,6 +47,7 @@ def test_names(name, data, names):
 
 def test_all_corruptions_are_thirty():
     assert len({part.name for part in testsets.parts_of("", "corrupted:all")}) == 30
+    assert [part.name for part in testsets.parts_of("", "corrupted:all-3")] == [f"{name}-3" for name in CORRUPTIONS]
     with pytest.raises(InputError, match=r"unknown corruption 'fog': known are all, noise"):
         testsets.parts_of("", "corrupted:fog")
     with pytest.raises(InputError, match="did you mean 'corrupted:noise'"):

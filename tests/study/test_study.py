@@ -9,7 +9,7 @@ VERDICTS = {f"verdict-{data}-{net}" for data in ("cifar", "svhn") for net in ("c
 
 
 def test_the_built_in_studies():
-    assert set(reading.builtin_studies()) == {"quickstart", "cifar-shift"} | PAPERS | VERDICTS
+    assert set(reading.builtin_studies()) == {"quickstart", "cifar-shift", "candidate"} | PAPERS | VERDICTS
     for name in PAPERS | VERDICTS:
         study = reading.read_study(name)
         assert study.name == name
