@@ -113,8 +113,6 @@ def load_test(asked: Asked, part: Part, data: DataSet, data_dir: Path | None, im
         source = _from_elsewhere(where, asked.kind, part, data, data_dir, image_size)
         # Files of CIFAR-10-C have the study's own images, in their order.
         paired = bool(part.strength) and np.array_equal(source.labels, data.test_labels)
-    if not len(source.labels):
-        raise DataError(f"{where}: it holds no images")
     rows = subset(where, source.labels, asked.size)
     if len(rows) < FEW:
         number = f"{len(rows)} image{'s' * (len(rows) > 1)}"
@@ -181,6 +179,8 @@ def _from_elsewhere(
     where: str, kind: str, part: Part, data: DataSet, data_dir: Path | None, image_size: int | None
 ) -> Labelled:
     read = _read(where, kind, part, data, data_dir, image_size)
+    if not len(read.labels):
+        raise DataError(f"{where}: it holds no images")
     if kind == "ood":
         _check_unseen(where, read, data)
         labels = read.labels
@@ -270,6 +270,10 @@ def _read_npy(where: str, kind: str, part: Part, data_dir: Path | None) -> _Read
     each, rest = divmod(len(given), len(STRENGTHS)) if part.strength else (len(given), 0)
     if rest:
         raise DataError(f"{path}: {len(given):,} images are not five strengths of the same number of images")
+    if kind == "shift" and part.strength and (labels.reshape(len(STRENGTHS), each) != labels[:each]).any():
+        raise DataError(
+            f"{path}: its labels are not those of the same {each:,} images five times: a strength seems to be missing"
+        )
     first = max(part.strength - 1, 0) * each
     rows = slice(first, first + each)
     key = ["npy", READING, str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns, first, each]

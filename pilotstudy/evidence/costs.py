@@ -41,11 +41,12 @@ def costs(evidence: RunEvidence) -> dict[Row, Cost]:
         by_arm.setdefault((trial.phase, trial.arm), []).append(trial)
     rows: dict[Row, Cost] = {}
     for (phase, arm), trials in by_arm.items():
-        point = network_cost(evidence, evidence.parameters[phase, arm], trials)
-        passes = {"point": point.passes, "mc": point.passes and MC_SAMPLES}
+        first = evidence.first_results[phase, arm]
+        point = network_cost(evidence, first.parameters if first else {}, trials)
+        by_mode = {"point": point, "mc": sampled_cost(point, first.sampling if first else {})}
         declared = evidence.arms.get(arm)
         for mode in dict.fromkeys(each.mode for trial in trials for each in trial.evaluations):
-            rows[Row(arm, mode, phase, declared)] = replace(point, passes=passes[mode])
+            rows[Row(arm, mode, phase, declared)] = by_mode[mode]
         rows[Row(arm, "seeds", phase, declared)] = total([point] * len(trials))
     members = [cost for row, cost in rows.items() if row.in_ensemble]
     return rows | {Row(ENSEMBLE, ENSEMBLE): total(members)}
@@ -60,6 +61,12 @@ def network_cost(evidence: RunEvidence, parameters: Mapping[str, int], trials: S
         training_seconds=sum(seconds) / len(seconds) if seconds else None,
         passes=None if evidence.study.imported else 1,
     )
+
+
+def sampled_cost(point: Cost, sampling: Mapping[str, int]) -> Cost:
+    """Of the same network with sampled predictions; earlier versions did not say what these take."""
+    parameters = point.parameters and point.parameters * sampling.get("weights", 1)
+    return replace(point, passes=point.passes and sampling.get("passes", MC_SAMPLES), parameters=parameters)
 
 
 def total(members: Sequence[Cost]) -> Cost:

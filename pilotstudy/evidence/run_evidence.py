@@ -18,7 +18,7 @@ from pilotstudy.metrics.resampling import RESAMPLES
 from pilotstudy.runs.evaluating import fitted
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.frozen import FrozenTest
-from pilotstudy.runs.records import At, Evaluation, Split, Status, TrialRow
+from pilotstudy.runs.records import At, Evaluation, Split, Status, TrialResult, TrialRow
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import load_predictions
 from pilotstudy.runs.trust import load_trusted
@@ -114,13 +114,12 @@ class RunEvidence:
         return earlier
 
     @cached_property
-    def parameters(self) -> dict[tuple[str, str], Mapping[str, int]]:
-        """How many numbers the networks of each phase and arm train, by part of the model; as the first has it."""
+    def first_results(self) -> dict[tuple[str, str], TrialResult | None]:
+        """Of each phase and arm what its first trial stored: the networks of all are as large."""
         first: dict[tuple[str, str], str] = {}
         for row in self.finished:
             first.setdefault((row.phase, row.arm), row.key)
-        results = {place: self.run.result(key) for place, key in first.items()}
-        return {place: result.parameters if result else {} for place, result in results.items()}
+        return {place: self.run.result(key) for place, key in first.items()}
 
     @property
     def diverged(self) -> dict[Row, set[int]]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pilotstudy.method.checks import check_choice, check_number
-from pilotstudy.method.regulariser import Batches, Inputs, Loss, ParameterGroup, Regulariser, Settings
+from pilotstudy.method.regulariser import Batches, Inputs, Loss, ParameterGroup, Regulariser, SamplingCost, Settings
 from pilotstudy.method.weights import Vector
 
 Preconditioner = Literal["none", "rmsprop"]
@@ -126,6 +126,10 @@ class Langevin(Regulariser):
     def after_epoch(self, batches: Batches) -> None:
         super().after_epoch(batches)
         self.keep()
+
+    def sampling_cost(self, samples: int) -> SamplingCost:
+        kept = int(self.is_kept.sum())
+        return SamplingCost(kept, kept) if kept else super().sampling_cost(samples)
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         kept = self.kept[self.is_kept]

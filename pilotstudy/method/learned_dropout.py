@@ -1,5 +1,6 @@
 """Dropout whose rates are learnt: concrete dropout, and variational Gaussian dropout with two fits of its KL."""
 
+import math
 from typing import Literal, Self, get_args
 
 import torch
@@ -85,7 +86,9 @@ class ConcreteDropout(LearnedDropout):
         check_number("length_scale", length_scale, least=0)
         check_number("first_rate", first_rate, above=0, below=1)
         self.length_scale = length_scale
-        self.amounts.extend(nn.Parameter(torch.tensor(first_rate).logit()) for _ in self.layers.names)
+        self.amounts.extend(
+            nn.Parameter(torch.tensor(math.log(first_rate) - math.log1p(-first_rate))) for _ in self.layers.names
+        )
 
     def rates(self) -> list[float]:
         """p of each layer, as it is now."""
@@ -137,7 +140,7 @@ class GaussianDropout(LearnedDropout):
         self.kl_weight = kl_weight
         for module in self.layers.of(network):
             number = input_channels(module) if per == "unit" else 1
-            self.amounts.append(nn.Parameter(torch.full((number,), first_alpha).log()))
+            self.amounts.append(nn.Parameter(torch.full((number,), math.log(first_alpha))))
 
     def log_alpha(self, index: int) -> Tensor:
         """Of a layer, or its units. At the bound it has a gradient, which torch's clamp has not."""

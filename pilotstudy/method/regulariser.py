@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypedDict
+from typing import Any, NamedTuple, Protocol, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -56,6 +56,13 @@ class Loss:
     cross_entropy: Tensor
     terms: dict[str, tuple[Tensor, float | Tensor]] = field(default_factory=dict)
     logits: Tensor | None = None
+
+
+class SamplingCost(NamedTuple):
+    """`passes`: through a network. `weights`: how many networks' worth of them."""
+
+    passes: int
+    weights: int
 
 
 class Regulariser(nn.Module):
@@ -193,6 +200,10 @@ class Regulariser(nn.Module):
         """
         if self.inner is not None:
             self.inner.prepare_sampling(batches, samples)
+
+    def sampling_cost(self, samples: int) -> SamplingCost:
+        """Of a sampled prediction, with the weights as they are now."""
+        return SamplingCost(samples, 1) if self.inner is None else self.inner.sampling_cost(samples)
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         """The softmax of each of `samples` stochastic passes [samples, n, K]."""

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from pilotstudy.method.checks import check_number
 from pilotstudy.method.modes import fit_normalisation
-from pilotstudy.method.regulariser import Batches, Regulariser
+from pilotstudy.method.regulariser import Batches, Regulariser, SamplingCost
 from pilotstudy.method.weights import Vector
 
 
@@ -92,6 +92,9 @@ class Swag(Regulariser):
         if self.training or not self.count:
             return super().forward(x)
         return self.vector.call(self.network, self.mean, x)
+
+    def sampling_cost(self, samples: int) -> SamplingCost:
+        return SamplingCost(samples, samples)
 
     def sampled_probabilities(self, x: Tensor, samples: int) -> Tensor:
         if self.draws is None or len(self.draws) < samples:

@@ -138,6 +138,7 @@ class TrialResult:
     classes: tuple[str, ...] = ()
     train_size: int | None = None
     parameters: Mapping[str, int] = field(default_factory=dict)  # how many, by part of the model
+    sampling: Mapping[str, int] = field(default_factory=dict)  # of sampled predictions: passes, and sets of weights
     environment: Mapping[str, Plain] = field(default_factory=dict)  # torch, the device, threads
     notes: tuple[str, ...] = ()  # what a user should know of how it was trained
     training_seconds: float | None = None

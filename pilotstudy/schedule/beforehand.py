@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import torch
 
+from pilotstudy.arms.arm import Inputs
 from pilotstudy.arms.catalogue import arm_named
 from pilotstudy.console import message
 from pilotstudy.data.dataset import DataSet
@@ -150,7 +151,7 @@ def check_models(study: Study, data: DataSet) -> None:
     with torch.random.fork_rng(devices=[]):
         for name in (name for name in study.arms if name in arms):
             trial = fixed_trial(study, name, study.seeds[0])
-            built = build_model(trial, data.shape, len(data.classes), described, here)
+            built = _built(trial, data, described, here)
             try:
                 logits = built.predict(described.example)
             except Exception as error:
@@ -166,6 +167,15 @@ def check_models(study: Study, data: DataSet) -> None:
                 if note not in said:
                     said.add(note)
                     message(f"{name}: {note}")
+
+
+def _built(trial: Trial, data: DataSet, described: Inputs, where: torch.device) -> Regulariser:
+    """Settings may be allowed, and yet ask for more than a machine has."""
+    try:
+        return build_model(trial, data.shape, len(data.classes), described, where)
+    except (RuntimeError, MemoryError, OverflowError) as error:
+        reason = " ".join(str(error).split()).partition(". Buy ")[0][:300] or type(error).__name__
+        raise InputError(f"network {trial.network.name!r} with {trial.arm} cannot be built: {reason}") from error
 
 
 def _check_step(built: Regulariser, trial: Trial, example: torch.Tensor, what: str) -> None:

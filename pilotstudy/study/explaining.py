@@ -79,6 +79,8 @@ def faults_of(
     meant = " ".join(unknown.values())
     faults = []
     for path, errors in by_path.items():
+        if _is(errors, "too_short") and any(other[: len(path)] == path != other for other in by_path):
+            continue  # it has entries, and each is told what is wrong with it
         if _is(errors, "missing") and f"did you mean {path[-1]!r}" in meant:
             continue  # it is there, misspelt
         text = unknown.get(path) or _told(model, path, prefix, errors)

@@ -8,9 +8,10 @@ from types import MappingProxyType
 from pilotstudy.arms.arm import Declared, Role
 from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError, nearest
-from pilotstudy.metrics.ood import RESAMPLED_OOD_METRICS
+from pilotstudy.metrics.ood import OOD_METRICS, RESAMPLED_OOD_METRICS
 from pilotstudy.metrics.recalibration import RECALIBRATIONS, Recalibration
-from pilotstudy.metrics.registry import resampled_metrics
+from pilotstudy.metrics.registry import METRICS, resampled_metrics
+from pilotstudy.metrics.soft import SOFT_METRICS
 
 MARKS = ("mc", "seeds", "tuned")
 ENSEMBLE = "ensemble"
@@ -221,6 +222,9 @@ def _metric_and_qualifiers(text: str, claim: str, tests: Tests) -> tuple[str, tu
         hint = nearest(metric, metrics)
         if metric in RESAMPLED_OOD_METRICS:
             hint = f"only a test set that is out of distribution has it, such as {metric}[svhn]"
+        elif metric in (*METRICS, *SOFT_METRICS, *OOD_METRICS) and metric not in resampled_metrics():
+            hint = f"it has no intervals, so nothing can be claimed of it; those that have are {', '.join(metrics)}"
+            raise InputError(f"claim {claim!r}: {metric!r}: {hint}")
         raise InputError(f"claim {claim!r}: unknown metric {metric!r}{where}: {hint}")
     return metric, names
 

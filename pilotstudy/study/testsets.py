@@ -36,8 +36,11 @@ def check_tests(study: Study) -> list[Fault]:
     known: set[str] = set()
     for number, test in enumerate(study.tests):
         path = ("tests", number)
+        names: list[str] = []
         with collecting(faults, (*path, "data"), f"tests.{number}.data = {shown(test.data)}: "):
             names = [part.name for part in parts_of(test.name, test.data, test.kind)]
+        key = "name" if test.name else "data"
+        with collecting(faults, (*path, key), f"tests.{number}.{key} = {shown(getattr(test, key))}: "):
             for name in names:
                 _check_name(name, known)
                 known.add(name)
@@ -51,8 +54,8 @@ def check_tests(study: Study) -> list[Fault]:
 def _check_name(name: str, known: set[str]) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name) or name in TAKEN:
         raise InputError(
-            f"a test set cannot be called {shown(name)}: give it a name of letters, digits, dashes and dots that is "
-            f"none of {', '.join(TAKEN)}"
+            f"a test set cannot be called {shown(name)}: give it a name of at most 64 letters, digits, dashes, dots "
+            f"and underscores, a letter or digit first, that is none of {', '.join(TAKEN)}"
         )
     if len(known) == MOST_TESTS:
         raise InputError(f"a study has at most {MOST_TESTS} test sets")

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from pilotstudy import __version__
+from pilotstudy.arms.sampling import MC_SAMPLES
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.errors import CaptureError, CheckpointError, DataError, DivergedError, InputError, StorageError
 from pilotstudy.method.regulariser import Regulariser
@@ -118,6 +119,7 @@ class LiveTrial:
             classes=self.data.classes,
             train_size=len(trainer.images.train_rows),
             parameters=parameters(trainer.regulariser),
+            sampling=trainer.regulariser.sampling_cost(MC_SAMPLES)._asdict() if "mc" in trainer.modes else {},
             environment=environment(trainer.where),
             notes=tuple(trainer.notes),
             training_seconds=self.seconds,

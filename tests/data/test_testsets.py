@@ -123,6 +123,11 @@ def test_files_of_cifar_10_c_and_10_1(tmp_path):
     np.save(tmp_path / "new_labels.npy", np.arange(7) % 3)
     (new,) = loaded(data, data=str(tmp_path / "new_data.npy"))
     assert (new.name, new.paired, new.labels.tolist()) == ("new", False, [0, 1, 2, 0, 1, 2, 0])
+    np.save(tmp_path / "fog.npy", images[:50])  # not all of its strengths
+    np.save(tmp_path / "labels.npy", np.tile(data.test_labels, 5)[:50])
+    with pytest.raises(DataError, match="not those of the same 10 images five times: a strength seems to be missing"):
+        loaded(data, data=str(tmp_path / "fog.npy"))
+    np.save(tmp_path / "fog.npy", images)
     np.save(tmp_path / "labels.npy", np.full(60, 3))
     with pytest.raises(DataError, match="its labels are not 0 to 2"):
         loaded(data, data=str(tmp_path / "fog.npy"))

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from pilotstudy.evidence.costs import HEADINGS, Cost, costs, total
+from pilotstudy.evidence.costs import HEADINGS, Cost, costs, sampled_cost, total
 from pilotstudy.evidence.ensembles import ensemble_figures
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import summary
@@ -43,6 +43,13 @@ def test_a_row_costs_what_one_network_does_and_an_ensemble_what_its_members_do(e
     members = sum(fmean(seconds(evidence, arm)) for arm in ("vanilla", "dropout", "l2"))
     assert found[Row("ensemble", "ensemble")] == Cost(3000, 0, pytest.approx(members), 3)
     assert Row("vanilla", "mc") not in found
+
+
+def test_sampled_predictions_cost_what_their_trial_says():
+    point = Cost(1000, 0, 2.0, 1)
+    assert sampled_cost(point, {"passes": 20, "weights": 20}) == Cost(20_000, 0, 2.0, 20)
+    assert sampled_cost(point, {"passes": 10, "weights": 1}) == sampled_cost(point, {}) == Cost(1000, 0, 2.0, 10)
+    assert sampled_cost(Cost(), {}) == Cost()
 
 
 def test_what_is_not_known_of_a_member_is_not_known_of_the_ensemble():

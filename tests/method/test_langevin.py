@@ -105,6 +105,7 @@ def test_a_sampled_prediction_is_the_mean_over_the_kept_networks():
         network = copy.deepcopy(langevin.network).eval()
         langevin.vector.put(network, vector)
         networks.append(network(x).softmax(1))
+    assert langevin.sampling_cost(10) == (len(networks), len(networks))
     torch.testing.assert_close(langevin.predict(x, 10), torch.stack(networks).mean(0).log())
     torch.testing.assert_close(langevin.predict(x), langevin.network.eval()(x))
 

@@ -284,7 +284,12 @@ def test_the_page_has_them(run, evidence):
         ),
         ([{"data": "svhn"}, {"data": "svhn", "kind": "ood"}], "there is a test set 'svhn' already"),
         ([{"data": "test"}], "a test set cannot be called 'test': give it a name"),
-        ([{"data": "svhn", "name": "temperature"}], "a test set cannot be called 'temperature'"),
+        (
+            [{"data": "svhn", "name": "temperature"}],
+            "tests.0.name = 'temperature': a test set cannot be called 'temperature'",
+        ),
+        ([{"data": "svhn", "name": "a" * 65}], "give it a name of at most 64 letters"),
+        ([{"data": "svhn", "name": "a"}, {"data": "cifar10", "name": "a"}], "tests.1.name = 'a': there is a test set"),
         ([{"data": "svhn", "kind": "odd"}], "tests.0.kind"),
         ([{"data": "corrupted:noise", "kind": "ood"}], "these are the study's own images, so it must be 'shift'"),
         ([{"data": "squares", "kind": "ood"}], "these are the study's own images, so it must be 'shift'"),
@@ -314,6 +319,8 @@ def test_claims_about_test_sets_that_are_wrong_are_not_told_wrong_too(wrong):
         ("nll[unseen]: dropout < vanilla", "unknown metric 'nll' of a test set that is out of distribution"),
         ("auroc_msp[people]: dropout < vanilla", "'auroc_msp': only a test set that is out of distribution has it"),
         ("auroc_msp: dropout < vanilla", "'auroc_msp': only a test set that is out of distribution has it"),
+        ("smece: dropout < vanilla", "'smece': it has no intervals, so nothing can be claimed of it"),
+        ("fpr95_msp[unseen]: dropout < vanilla", "those that have are auroc_msp"),
         ("nll[people, contrast-1]: dropout < vanilla", "people and contrast-1 both are test sets"),
     ],
 )

@@ -10,6 +10,7 @@ from pilotstudy.arms.catalogue import all_arms
 from pilotstudy.errors import InputError
 from pilotstudy.metrics.recalibration import RECALIBRATIONS
 from pilotstudy.study import budget, reading
+from pilotstudy.study.rows import known_rows
 from pilotstudy.study.statements import Row, Statement, group_names
 from pilotstudy.study.testsets import kinds_of_tests
 from tests.support.made_run import content
@@ -67,12 +68,10 @@ def test_the_built_in_studies_carry_the_papers_claims():
     assert len(by_study["cifar-cnn"]) >= 20
     for name, stated in by_study.items():
         study = reading.read_study(name)
+        rows, tests = known_rows(study), kinds_of_tests(study)
         known = set(study.arms) | {"ensemble", "others", "baselines", "noise", "sampling"}
         for text in stated:
-            assert {row.arm for _, row in Statement.parse(text, tests=kinds_of_tests(study)).terms} <= known, (
-                name,
-                text,
-            )
+            assert {row.arm for _, row in Statement.parse(text, rows, tests).terms} <= known, (name, text)
 
 
 @pytest.mark.parametrize("right", ["dropout", "baselines"])
