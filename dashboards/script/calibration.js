@@ -10,6 +10,7 @@ const calibrationSection = (() => {
     ["width", "equal-width bins"],
     ["mass", "equal-mass bins"],
   ];
+  const PRINTED = 180; // pixels of a small diagram on a sheet
   const state = { mode: "point", bins: "width", curveMode: "point" };
   const all = () => page.data.calibration.rows;
   const ofMode = {
@@ -39,6 +40,7 @@ const calibrationSection = (() => {
     async function draw() {
       const layout = look.layout({
         height: 165,
+        width: look.printing() ? PRINTED : plot.clientWidth,
         margin: { l: 26, r: 6, t: 6, b: 22 },
         barmode: "overlay",
         showlegend: false,
@@ -48,7 +50,7 @@ const calibrationSection = (() => {
       });
       plot.style.minHeight = "";
       const traces = reliability.traces(row, row[state.bins], false);
-      await Plotly.react(plot, traces, layout, { staticPlot: true, responsive: true });
+      await drawPlot(plot, traces, layout, { staticPlot: true });
       plot.dataset.drawn = "1";
     }
     drawing.add({ id: `reliability-${row.row}`, group: "reliability", plot, draw });
@@ -100,7 +102,7 @@ const calibrationSection = (() => {
 
   function large(row) {
     const dialog = document.getElementById("large");
-    const plot = h("div", { class: "plot" });
+    const plot = h("div", { class: "plot", style: "height: 620px" });
     const reading =
       `ECE ${fixed(row.ece)} with ${page.data.calibration.bins} equal-width bins, noise floor ${fixed(row.floor)}; ` +
       `accuracy ${fixed(row.accuracy, 3)}, mean confidence ${fixed(row.confidence, 3)}; ` +
@@ -115,7 +117,8 @@ const calibrationSection = (() => {
         h("div", { class: "tools" }, ...images),
       );
     if (!dialog.open) dialog.showModal();
-    plotly.then(() => Plotly.newPlot(plot, largeTraces(row), largeLayout(row), look.CONFIG));
+    const config = { ...look.CONFIG, responsive: true };
+    plotly.then(() => Plotly.newPlot(plot, largeTraces(row), largeLayout(row), config));
   }
   function largeTraces(row) {
     const bins = row[state.bins];

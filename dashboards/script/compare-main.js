@@ -33,5 +33,6 @@ comparedClaims.add();
 themeButton(document.getElementById("theme"), () => drawing.redraw());
 document.getElementById("print").addEventListener("click", () => plotly.then(() => window.print()));
 printInLight();
+followWidth();
 choices.goToPlace();
 choices.goToPlace();

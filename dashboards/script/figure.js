@@ -121,6 +121,35 @@ function figure(parent, options) {
   drawing.add({ id, plot, ofTrials, draw });
 }
 
+/** Draws it, or draws it again: from the beginning where it has another form than before. */
+function drawPlot(plot, traces, layout, config) {
+  const form = look.form();
+  if (plot.classList.contains("js-plotly-plot") && plot.dataset.form !== form) {
+    Plotly.purge(plot);
+    plot.linked = false;
+  }
+  plot.dataset.form = form;
+  return Plotly.react(plot, traces, layout, config);
+}
+
+/** When the page gets another width, what is drawn is drawn again in it, and `changed` is called. */
+function followWidth(changed = () => {}) {
+  const PAUSE = 120;
+  const main = document.getElementById("main");
+  let width = main.clientWidth;
+  let due = 0;
+  function drawAgain() {
+    if (look.printing() || main.clientWidth === width) return;
+    width = main.clientWidth;
+    drawing.redraw();
+    changed();
+  }
+  new ResizeObserver(() => {
+    clearTimeout(due);
+    due = setTimeout(drawAgain, PAUSE);
+  }).observe(main);
+}
+
 async function drawFigure(plot, note, { draw, after, height = 380, empty, missing = () => "" }) {
   const [traces, layout] = draw();
   note.textContent = traces.length ? missing() : "";
@@ -136,7 +165,7 @@ async function drawFigure(plot, note, { draw, after, height = 380, empty, missin
   if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
   for (const trace of traces) if (trace.name) trace.name = look.plain(trace.name);
   plot.busy = true; // what Plotly tells of its own redrawing is no selection
-  await Plotly.react(plot, traces, look.withLegend(plot, traces, layout, height), look.CONFIG);
+  await drawPlot(plot, traces, look.withLegend(plot, traces, layout, height), look.CONFIG);
   plot.busy = false;
   plot.dataset.drawn = "1";
   after?.(plot);

@@ -95,5 +95,6 @@ document.getElementById("clear").addEventListener("click", () => selection.set([
 document.getElementById("to-trial").addEventListener("click", () => trialsSection.goToOpen());
 printInLight();
 render();
+followWidth();
 choices.goToPlace();
 if (page.data.live) follow();

@@ -14,9 +14,10 @@ function section(id, title, reading) {
 
 /** Why a figure is empty, and which command tells more. */
 function nothingYet(what) {
-  const { run, state, failed } = page.data.run;
-  if (failed) return `${what}. ${failed} failed: pilotstudy status ${run} --errors says why.`;
-  return state === "done" ? `${what}.` : `${what}. pilotstudy status ${run} says how far it is.`;
+  const { state, failed } = page.data.run;
+  const { status, errors } = page.data.hints;
+  if (failed) return `${what}. ${failed} failed: ${errors} says why.`;
+  return state === "done" ? `${what}.` : `${what}. ${status} says how far it is.`;
 }
 
 const valuesOf = (options) => options.map(([value]) => value);

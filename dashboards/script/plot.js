@@ -14,14 +14,20 @@ const plotly = new Promise((loaded) => {
 const look = (() => {
   // Okabe and Ito's colours; beside them a dash and a symbol, so that colour is never alone.
   const COLOURS = {
-    light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07C00", "#3A8FC4", "#555555", "#8A6FC0"],
-    dark: ["#56B4E9", "#FF8B3D", "#2FC79B", "#E59BC4", "#E9B949", "#8CC9F0", "#B8BBC2", "#B79CEB"],
+    // After eight of them, eight that are darker on light ground and lighter on dark ground.
+    light: [
+      ...["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B07C00", "#4FA3D8", "#6E6E6E", "#8A6FC0"],
+      ...["#003E63", "#7E3700", "#005C43", "#8C2F66", "#5F4300", "#2F5F85", "#2B2B2B", "#4A2F86"],
+    ],
+    dark: [
+      ...["#56B4E9", "#FF8B3D", "#2FC79B", "#E59BC4", "#E9B949", "#3F93D6", "#B8BBC2", "#A184EA"],
+      ...["#B5DDF7", "#FFC7A1", "#A6EBCF", "#F9D6EA", "#F7E3AE", "#9CB8FF", "#E9EBEF", "#DDD0F8"],
+    ],
   };
   const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "hexagon", "triangle-down"];
   const CONFIG = {
     displaylogo: false,
-    responsive: true,
     // Nothing is uploaded from a page that promises to use no network.
     modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
@@ -32,6 +38,8 @@ const look = (() => {
   const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const printing = () => "printing" in root.dataset;
   const narrow = () => printing() || window.innerWidth < 700;
+  /** What Plotly must not remember of another: it keeps margins, and the width of a sheet. */
+  const form = () => `${printing() ? "printed" : "shown"} ${narrow() ? "narrow" : "wide"}`;
   const dash = (number) => DASHES[number % DASHES.length];
   /** What users wrote is text: Plotly takes some tags for markup. */
   const plain = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
@@ -85,12 +93,12 @@ const look = (() => {
     const inOneRow = widths.reduce((sum, one) => sum + one, 0) < room;
     const lines = inOneRow ? 1 : Math.ceil(names.length / Math.max(1, Math.floor(room / Math.max(...widths))));
     const wanted = names.length > 1 || traces.some((trace) => trace.showlegend) ? 21 * lines + 10 : 0;
-    const most = narrow() ? 122 : 144;
+    const most = narrow() ? 178 : 144;
     const legend = printing() ? wanted : Math.min(wanted, most);
     const onTop = { orientation: "h", x: 0, y: 1, yanchor: "bottom", itemwidth: 44, tracegroupgap: 0 };
     return {
       height: height + legend + 18,
-      ...(printing() ? { width } : {}),
+      width,
       ...found,
       margin: { ...found.margin, t: found.margin.t + legend + 18 },
       legend: { ...onTop, maxheight: printing() ? 2000 : most, ...found.legend },
@@ -141,6 +149,7 @@ const look = (() => {
     css,
     dash,
     faded,
+    form,
     layout,
     logTicks,
     narrow,
@@ -149,6 +158,7 @@ const look = (() => {
     ofRow,
     panel,
     plain,
+    printing,
     sensibleRange,
     step,
     style,

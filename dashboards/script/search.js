@@ -91,6 +91,7 @@ const searchSection = (() => {
     const y = trials.value(state.y);
     const best = front();
     const onFront = new Set(best);
+    const onTheFront = (i) => onFront.has(i);
     const traces = armsWithTrials().flatMap((arm) => {
       const style = look.ofArm(arm);
       const label = armLabels.of(arm);
@@ -99,14 +100,8 @@ const searchSection = (() => {
       const behind = places.filter((i) => aboveFloor(i) && !onFront.has(i));
       const crossed = { color: look.css("--bad"), symbol: "x-thin-open" };
       return [
-        { ...trialPoints.trace(behind, x, y, { ...style, opacity: 0.3 }, label), showlegend: false },
-        trialPoints.trace(
-          places.filter((i) => onFront.has(i)),
-          x,
-          y,
-          { ...style, opacity: 1 },
-          label,
-        ),
+        { ...trialPoints.trace(behind, x, y, { ...style, opacity: 0.4 }, label), showlegend: !places.some(onTheFront) },
+        trialPoints.trace(places.filter(onTheFront), x, y, { ...style, opacity: 1 }, label),
         ...(bad.length ? [trialPoints.trace(bad, x, y, crossed, `${label}, below the floor`)] : []),
       ];
     });

@@ -1,6 +1,8 @@
 // 7. Trials, continued: one of them in detail.
 
 const oneTrial = (() => {
+  const CONFIG = { ...look.CONFIG, responsive: true };
+  const style = "height: 280px";
   const place = h("div", { id: "detail" });
   let shown = null; // {of, i}: what the place holds now
 
@@ -45,9 +47,9 @@ const oneTrial = (() => {
       margin: { l: 44, r: 44, t: 30, b: 36 },
       xaxis: look.whole(x, { title: { text: "epoch" } }, 6),
       legend: { orientation: "h", y: 1, yanchor: "bottom" },
-      yaxis2: { overlaying: "y", side: "right", showgrid: false },
+      yaxis2: { overlaying: "y", side: "right", showgrid: false, tickmode: "auto", nticks: 5 },
     });
-    Plotly.newPlot(plot, traces, layout, look.CONFIG);
+    Plotly.newPlot(plot, traces, layout, CONFIG);
   }
   function drawBins(plot, i) {
     const bins = trials.bins(i);
@@ -64,11 +66,11 @@ const oneTrial = (() => {
       xaxis: { range: [0, 1], title: { text: "confidence" } },
       yaxis: { range: [0, 1], title: { text: "accuracy" } },
     });
-    Plotly.newPlot(plot, reliability.traces(row, bins, false), layout, look.CONFIG);
+    Plotly.newPlot(plot, reliability.traces(row, bins, false), layout, CONFIG);
   }
   function fill(i) {
-    const curves = h("div", { class: "plot", id: "detail-curves" });
-    const bins = h("div", { class: "plot", id: "detail-bins" });
+    const curves = h("div", { class: "plot", id: "detail-curves", style });
+    const bins = h("div", { class: "plot", id: "detail-bins", style });
     const reading = (text) => h("p", { class: "reading" }, text);
     place.replaceChildren(
       h("h3", {}, trials.title(i)),

@@ -86,11 +86,17 @@ const trialsSection = (() => {
     const rows = wanted();
     leaf = Math.min(leaf, Math.max(0, Math.ceil(rows.length / PAGE) - 1));
     const focused = document.activeElement?.closest("tr[data-trial]")?.dataset.trial;
+    const sorted = document.activeElement?.closest("#trials-table th")?.textContent;
     const made = table(rows);
     const outside = open !== null && !rows.includes(open);
     const note = outside ? [h("p", { class: "quiet" }, "It is not among the trials below."), oneTrial.of(open)] : [];
     place.replaceChildren(...note, steps(rows.length), rows.length ? made : h("p", { class: "quiet" }, why()));
     if (focused) place.querySelector(`tr[data-trial="${CSS.escape(focused)}"] .opener`)?.focus({ preventScroll: true });
+    const heads = [...place.querySelectorAll("#trials-table th")];
+    heads
+      .find((head) => head.textContent === sorted)
+      ?.querySelector("button")
+      ?.focus({ preventScroll: true });
   }
   /** Why no trial is shown. */
   function why() {

@@ -227,8 +227,8 @@ def claims(
         print(answer_text(answer(evidence[0]), width), told, sep="\n\n")
     else:
         print(forms.FORMATS[form]([ClaimBeside.of_one(claim) for claim in own], names))
-    if not own:
-        message("--claim 'nll: pilot-a-aug < vanilla' tries one")
+    if not own and len(rows := list(evidence[0].study.arms)) > 1:
+        message(f"--claim 'nll: {rows[1]} < {rows[0]}' tries one")
 
 
 @app.command()

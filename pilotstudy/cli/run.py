@@ -179,6 +179,7 @@ def resume(
     live: Live = False,
     port: Port = None,
     wide: Wide = False,
+    as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was interrupted, or whose trials failed."""
@@ -199,7 +200,7 @@ def resume(
     engine = engine_at(None if inline else interrupted.frozen().location.address, inline)
     with live_page(interrupted, live, port):
         conduct.resume(interrupted, engine, still_wanted, quiet=quiet, limits=limits)
-    print_ending(interrupted, wide=wide)
+    print_ending(interrupted, wide=wide, as_json=as_json)
 
 
 @app.command()

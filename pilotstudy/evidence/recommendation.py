@@ -331,7 +331,9 @@ def loses(accuracy: Gain | None) -> bool:
 
 
 def points_in_words(accuracy: Gain) -> str:
-    low, value, high = (100 * number for number in (accuracy.low, accuracy.estimate.value, accuracy.high))
+    low, value, high = (
+        round(100 * number, 1) + 0.0 for number in (accuracy.low, accuracy.estimate.value, accuracy.high)
+    )  # + 0.0: no −0.0
     return f"{value:+.1f} points [{low:+.1f}, {high:+.1f}]".replace("-", "−")
 
 

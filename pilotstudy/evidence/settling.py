@@ -10,6 +10,7 @@ from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import intervals
 from pilotstudy.metrics.intervals import Estimate
 from pilotstudy.study.budget import confirm_seeds, with_budget
+from pilotstudy.study.reading import builtin_studies
 from pilotstudy.study.spec import Study
 
 FIRST = 5  # seeds, where there is one
@@ -38,7 +39,7 @@ def more_seeds(evidence: RunEvidence, difference: Estimate, what: str, *, tuned:
     needed = intervals.seeds_needed(difference)
     if needed is None:
         return Settling(f"More seeds would hardly tell {what}: they are as good as the same here.")
-    would = f"To tell {what} would take about {needed}; there are {difference.seeds}"
+    would = f"To tell {what} would take about {needed}; there are {difference.seeds} now"
     if needed.low > REACH:
         return Settling(f"{would}, so that is out of reach: take them as equally good.", seeds=needed.low)
     high = needed.high or 4 * needed.low
@@ -46,16 +47,14 @@ def more_seeds(evidence: RunEvidence, difference: Estimate, what: str, *, tuned:
     more = f"{number - difference.seeds} more, {number} for every arm{' (others are out of reach)' * (high > REACH)}"
     if evidence.study.imported:
         return Settling(f"{would}. Import predictions of {more}.", seeds=number)
-    command, minutes = with_seeds(evidence, number, tuned=tuned)
-    return Settling(f"{would}. {more}{minutes_in_words(minutes)}: `{command}`", command, number, minutes)
+    return with_seeds(evidence, number, f"{would}. Train {more}", tuned=tuned)
 
 
 def first_seeds(evidence: RunEvidence) -> Settling:
     """Where there is one seed."""
     if evidence.study.imported:
         return Settling(f"Import predictions of {FIRST} seeds of every row.")
-    command, minutes = with_seeds(evidence, FIRST, tuned=bool(evidence.budget.search_total))
-    return Settling(f"Run with {FIRST} seeds{minutes_in_words(minutes)}: `{command}`", command, FIRST, minutes)
+    return with_seeds(evidence, FIRST, f"Run with {FIRST} seeds", tuned=bool(evidence.budget.search_total))
 
 
 def completing(evidence: RunEvidence) -> Settling | None:
@@ -66,24 +65,35 @@ def completing(evidence: RunEvidence) -> Settling | None:
     return Settling(f"The run is not done; this goes on: {hint}", hint.strip("`"))
 
 
-def with_seeds(evidence: RunEvidence, number: int, *, tuned: bool) -> tuple[str, float | None]:
-    """The command that gives every arm so many seeds (`tuned`: the confirmation, too), and its minutes."""
+def with_seeds(evidence: RunEvidence, number: int, says: str, *, tuned: bool) -> Settling:
+    """What gives every arm so many seeds (`tuned`: the confirmation, too): its minutes, and the command if one can."""
     study = evidence.study
     more = with_budget(study, seeds=max(number, len(study.seeds)))
     options = ["--seeds", str(len(more.seeds))]
     if tuned and more.search and more.search.confirm_seeds < number:
         more = more.model_copy(update={"search": more.search.model_copy(update={"confirm_seeds": number})})
         options += ["--set", f"search.confirm_seeds={number}"]
-    return shlex.join([*earlier_command(evidence), *options]), minutes_of(evidence, more)
+    minutes = minutes_of(evidence, more)
+    says += minutes_in_words(minutes)
+    earlier = earlier_command(evidence)
+    if not earlier:
+        return Settling(f"{says}.", "", number, minutes)
+    command = shlex.join([*earlier, *options])
+    return Settling(f"{says}: `{command}`", command, number, minutes)
 
 
 def earlier_command(evidence: RunEvidence) -> list[str]:
-    """What started the run, without what says how many seeds; where that is not known, what would have."""
+    """What started the run, without what says how many seeds; where that is not known, what would have.
+
+    Nothing for a study that was made in Python, which no command finds by its name.
+    """
     for start in reversed(evidence.run.frozen().history):
         program, *words = start.command or ("",)
         is_ours = Path(program).name == "pilotstudy" or Path(program).parts[-2:] == ("pilotstudy", "__main__.py")
         if is_ours and "run" in words:
             return ["pilotstudy", *without_seeds(words), *evidence.run.files.runs_dir_option()]
+    if evidence.study.name not in builtin_studies():
+        return []
     name = evidence.run.name
     named = [] if name == evidence.study.name else ["--name", name]
     return ["pilotstudy", "run", evidence.study.name, *named, *evidence.run.files.runs_dir_option()]

@@ -29,6 +29,7 @@ class PageData(TypedDict):
     """One JSON-able value for each section of the page."""
 
     run: Mapping[str, object]
+    hints: Mapping[str, str]  # commands that tell more
     metrics: list[ShownMetric]
     arms: Mapping[str, str]  # the study's, and their labels
     answer: AnswerSection
@@ -53,6 +54,7 @@ def page_data(run: Run) -> PageData:
     study, trials, curves = evidence.study, evidence.trial_rows, Curves(Results(run.files))
     return {
         "run": {**overview(run), "title": study.title, "phases": progress_of(run)},
+        "hints": {"status": run.files.hint("status"), "errors": run.files.hint("status", "--errors")},
         "metrics": shown_metrics(),
         "arms": {arm: row_label(Row(arm, declared=evidence.arms.get(arm))) for arm in study.arms},
         "answer": answer_section(evidence),

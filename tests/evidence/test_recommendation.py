@@ -2,6 +2,7 @@
 
 import pytest
 
+from pilotstudy.evidence import settling
 from pilotstudy.evidence.recommendation import answer
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.study import reading
@@ -31,19 +32,23 @@ def test_where_nothing_is_better_the_simplest_is_kept(tmp_path, monkeypatch):
     found = said(tmp_path, skill={}, search=None)
     assert found.row == "vanilla"
     assert found.text.startswith("Keep Vanilla: nothing beats")
-    assert found.settling.says.startswith("To tell L2 from Vanilla would take about 13 to 116 seeds; there are 3. ")
-    assert "27 more, 30 for every arm (others are out of reach), about" in found.settling.says
-    assert f": `{found.settling.command}`" in found.settling.says
-    assert found.settling.command.startswith("pilotstudy run made --")
-    assert "--seeds 30" in found.settling.command
+    assert found.settling.says.startswith("To tell L2 from Vanilla would take about 13 to 116 seeds; there are 3 now. ")
+    assert "Train 27 more, 30 for every arm (others are out of reach), about" in found.settling.says
+    assert found.settling.says.endswith("of training.")
+    assert found.settling.command == ""  # none finds a study that was made in Python
     assert found.settling.seeds == 30
     assert found.settling.minutes > 0
+    monkeypatch.setattr(settling, "builtin_studies", lambda: {"made": None})
+    known = said(tmp_path / "known", skill={}, search=None).settling
+    assert known.says == f"{found.settling.says.removesuffix('.')}: `{known.command}`"
+    assert known.command.startswith("pilotstudy run made --")
+    assert "--seeds 30" in known.command
 
 
 def test_seeds_that_nobody_would_train_are_not_proposed(tmp_path, monkeypatch):
     monkeypatch.setattr(made_run, "SHARPNESS", dict.fromkeys(made_run.SHARPNESS, 1.0))
     found = said(tmp_path, skill={"pilot-a-aug": 0.06}, search=None)
-    assert "would take about 40 to 821 seeds; there are 3, so that is out of reach" in found.text
+    assert "would take about 40 to 821 seeds; there are 3 now, so that is out of reach" in found.text
     assert found.settling.command == ""
 
 
@@ -62,7 +67,7 @@ def test_one_seed_recommends_nothing(tmp_path):
     found = said(tmp_path, seeds=[0], search=None)
     assert found.row is None
     assert "One seed cannot tell" in found.text
-    assert "--seeds 5" in found.text
+    assert found.text.endswith("Run with 5 seeds, about 3 min of training.")
 
 
 def test_a_run_that_goes_on_says_so(tmp_path):

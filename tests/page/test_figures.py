@@ -3,6 +3,7 @@
 import pytest
 
 from pilotstudy.page import render
+from tests.page.conftest import look_at_all
 from tests.support.made_run import made
 
 
@@ -55,6 +56,48 @@ def test_figures_are_drawn_when_they_come_into_view_and_all_for_printing(saved, 
     assert len(tab.evaluate(drawn)) == tab.locator(".plot").count()
     widths = "[...document.querySelectorAll('figure > .plot')].map((e) => e.layout.width)"
     assert set(tab.evaluate(widths)) == {620}  # of a sheet of paper
+
+
+# Figures whose drawing is not as large as Plotly was told, or not as wide as its place, and places that are too low.
+OFF = """() => [...document.querySelectorAll("figure > .plot")].filter((plot) => plot.layout).flatMap((plot) => {
+    const [svg, { width, height }] = [plot.querySelector(".main-svg").getBoundingClientRect(), plot.layout];
+    const near = (a, b) => Math.abs(a - b) < 2;
+    const fits = near(svg.width, plot.clientWidth) && near(width, svg.width) && near(height, svg.height);
+    return fits && plot.getBoundingClientRect().height > svg.height - 2 ? [] : [plot.id];
+})"""
+
+
+def test_figures_keep_their_shape_when_the_window_changes(saved, visit):
+    tab = visit(saved, viewport={"width": 1200, "height": 900})
+    look_at_all(tab)
+    for width in 1000, 950, 390, 844, 1200:
+        tab.set_viewport_size({"width": width, "height": 900})
+        for plot in "plot-forest", "plot-parallel", "plot-dgm":
+            place = see(tab, plot)
+            tab.wait_for_function(
+                f"(({OFF})(), (p) => Math.abs(p.querySelector('.main-svg').clientWidth - p.clientWidth) < 2)"
+                f"(document.getElementById('{plot}'))"
+            )
+            assert place.bounding_box()["height"] > 150
+    look_at_all(tab)
+    tab.wait_for_function(f"({OFF})().length === 0")
+
+
+def test_after_printing_figures_are_as_wide_as_the_page_again(saved, visit):
+    tab = visit(saved)
+    look_at_all(tab)
+    tab.pdf()
+    for plot in "plot-forest", "plot-risk", "plot-parallel":
+        see(tab, plot)
+        place = f"document.getElementById('{plot}')"
+        tab.wait_for_function(f"Math.abs({place}.layout.width - {place}.clientWidth) < 2")
+
+
+def test_an_arm_off_the_front_is_in_the_legend(saved, visit):
+    tab = visit(saved)
+    see(tab, "plot-pareto")
+    shown = "document.getElementById('plot-pareto').data.filter((t) => t.showlegend !== false).map((t) => t.name)"
+    assert {"Pilot a-aug", "Dropout", "front"} <= set(tab.evaluate(shown))
 
 
 @pytest.mark.parametrize("width", [1200, 390])

@@ -28,7 +28,9 @@ def test_a_run_on_a_store_reads_as_one_on_a_disk(bucket, tmp_path, pilotstudy):
     for page in pages:
         page["made"].pop("started")
         page["run"].pop("since")
-    assert pages[0] == pages[1]
+        page["run"].pop("started")
+    texts = [json.dumps(page) for page in pages]  # commands name the folder
+    assert texts[0].replace(str(tmp_path), "RUNS") == texts[1].replace(bucket, "RUNS")
     where = ("--runs-dir", bucket)
     assert [row["run"] for row in json.loads(pilotstudy("list", "--json", *where)[1])] == ["made"]
     assert "HOLDS" in pilotstudy("claims", f"{bucket}/made")[1]
