@@ -1,8 +1,24 @@
 // 4. Shift and out of distribution: what happens with other images than those of the test?
 
+/** The lines of further test sets, of shift or ood, from their columns. */
+const testFigures = (() => {
+  let made = null;
+  function unpacked(columns) {
+    const entries = Object.entries(columns);
+    return (columns.row ?? []).map((_, i) => Object.fromEntries(entries.map(([name, values]) => [name, values[i]])));
+  }
+  return (kind) => {
+    if (made?.of !== page.data) {
+      const { shift, ood } = page.data.shift;
+      made = { of: page.data, shift: unpacked(shift), ood: unpacked(ood) };
+    }
+    return made[kind];
+  };
+})();
+
 /** What the figures of corrupted images have in common. */
 const corrupted = (() => {
-  const lines = () => page.data.shift.shift.filter((line) => line.family);
+  const lines = () => testFigures("shift").filter((line) => line.family);
   const clean = (line, name) => (line[`${name}_difference`] == null ? null : line[name] - line[`${name}_difference`]);
   const strengths = () => [...new Set(lines().map(({ strength }) => strength))].sort((a, b) => a - b);
   /** The rows, as the table has them: [{row, label, arm, mode, phase}]. */
@@ -16,7 +32,7 @@ const corrupted = (() => {
     const shown = metrics.inTable();
     return {
       columns: ["test", "row", ...shown.flatMap(({ name }) => [name, `${name} less clean`])],
-      rows: page.data.shift.shift.map((line) => [
+      rows: testFigures("shift").map((line) => [
         line.test,
         line.row,
         ...shown.flatMap(({ name }) => [line[name], line[`${name}_difference`]]),
@@ -81,7 +97,7 @@ const shiftSection = (() => {
     fill();
   }
   function others(parent) {
-    const lines = page.data.shift.shift.filter((line) => !line.family);
+    const lines = testFigures("shift").filter((line) => !line.family);
     if (!lines.length) return;
     const columns = () =>
       metrics.inTable().flatMap(({ name, column }) => [
@@ -109,7 +125,8 @@ const shiftSection = (() => {
     });
   }
   function unseen(parent) {
-    const { ood: lines, ood_metrics: names, ood_scores: scores } = page.data.shift;
+    const { ood_metrics: names, ood_scores: scores } = page.data.shift;
+    const lines = testFigures("ood");
     if (!lines.length) return;
     const has = (score) => lines.some((line) => line[`auroc_${score}`] != null);
     const known = Object.entries(scores).filter(([score]) => has(score));
@@ -138,8 +155,8 @@ const shiftSection = (() => {
     MODES,
     ofMode,
     add() {
-      const { shift, ood, families } = page.data.shift;
-      if (!shift.length && !ood.length) return;
+      const { families } = page.data.shift;
+      if (!testFigures("shift").length && !testFigures("ood").length) return;
       const question = "What happens with other images than those of the test?";
       const parent = section("shift", "Shift and out of distribution", question);
       if (families.length) {

@@ -1,6 +1,6 @@
 """Further test sets: figures of every row by strength of a corruption, and what is recognised as unseen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,8 +25,8 @@ def shift_section(evidence: RunEvidence) -> dict[str, object]:
         "families": list(dict.fromkeys(figure.family for figure in corrupted)),
         "begin": rows_to_begin(evidence, corrupted) if corrupted else [],
         "reference": next((str(row) for f in corrupted if is_fixed(row := f.row) and row.role == "reference"), None),
-        "shift": lines_of([figure for figure in figures if figure.kind == "shift"]),
-        "ood": lines_of([figure for figure in figures if figure.kind == "ood"]),
+        "shift": packed(lines_of([figure for figure in figures if figure.kind == "shift"])),
+        "ood": packed(lines_of([figure for figure in figures if figure.kind == "ood"])),
         "ood_metrics": {name: metric.short for name, metric in OOD_METRICS.items()},
         "ood_scores": SCORES,
     }
@@ -68,3 +68,9 @@ def lines_of(figures: Sequence[TestFigure]) -> list[dict[str, object]]:
         for part in "", "_low", "_high", "_difference", "_difference_low", "_difference_high":
             line[f"{figure.metric}{part}"] = rounded(getattr(figure, part[1:] or "figure"))
     return list(lines.values())
+
+
+def packed(lines: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """By column, each name once: a study of many arms and corruptions has thousands of lines."""
+    names = dict.fromkeys(name for line in lines for name in line)
+    return {name: [line.get(name) for line in lines] for name in names}

@@ -11,6 +11,10 @@ from tests.support.made_run import Maker, content, corrupted
 ARMS = "vanilla", "pilot-a-aug", "dropout", "l2", "batchnorm", "data-aug", "mixup", "focal", "sam", "isda"
 
 
+def unpacked(columns) -> list[dict]:
+    return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+
+
 @pytest.fixture(scope="module")
 def shifted(tmp_path_factory):
     study = reading.validate_study(content(arms={arm: {} for arm in ARMS}, search=None, seeds=[0, 1]), "made")
@@ -20,7 +24,7 @@ def shifted(tmp_path_factory):
 
 def test_lines_begin_with_the_reference_the_methods_and_the_best(shifted):
     data = page_data(shifted)
-    begin, lines = data["shift"]["begin"], data["shift"]["shift"]
+    begin, lines = data["shift"]["begin"], unpacked(data["shift"]["shift"])
     assert data["shift"]["reference"] == "vanilla"
     assert {"vanilla", "pilot-a-aug"} <= set(begin)
     assert len(begin) == FEW < len({line["row"] for line in lines})
