@@ -32,6 +32,7 @@ const look = (() => {
     modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
   const PRINTED = 620; // pixels of a sheet's width
+  const LOW = 300; // of a figure on a sheet, so that three of them fit
 
   const root = document.documentElement;
   const theme = () => root.dataset.theme;
@@ -97,7 +98,7 @@ const look = (() => {
     const legend = printing() ? wanted : Math.min(wanted, most);
     const onTop = { orientation: "h", x: 0, y: 1, yanchor: "bottom", itemwidth: 44, tracegroupgap: 0 };
     return {
-      height: height + legend + 18,
+      height: (printing() ? Math.min(height, LOW) : height) + legend + 18,
       width,
       ...found,
       margin: { ...found.margin, t: found.margin.t + legend + 18 },

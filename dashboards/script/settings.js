@@ -135,7 +135,8 @@ const searchedSettings = (() => {
     const at = places();
     if (!at.length) return [[], {}];
     const names = parameters();
-    const wide = Math.min(look.narrow() ? 2 : 4, names.length);
+    const onScreen = look.narrow() ? 2 : 4;
+    const wide = Math.min(look.printing() ? 3 : onScreen, names.length); // all of them on one sheet
     const high = Math.ceil(names.length / wide);
     const style = look.ofArm(state.arm);
     const figureOf = trials.value(state.slice);
@@ -155,7 +156,10 @@ const searchedSettings = (() => {
       return found.map((trace) => ({ ...trace, xaxis: x, yaxis: y, showlegend: false }));
     });
     const grid = { rows: high, columns: wide, pattern: "independent", ygap: 0.38, xgap: 0.2 };
-    return [traces, look.layout({ grid, height: Math.max(300, 245 * high), dragmode: "select", ...axes })];
+    return [
+      traces,
+      look.layout({ grid, height: Math.max(300, (look.printing() ? 215 : 245) * high), dragmode: "select", ...axes }),
+    ];
   }
   function slices(parent) {
     const options = metrics.options(page.data.metrics);
