@@ -26,8 +26,9 @@ class Data(Section):
     """`name`: a known data set, or your own: a folder, a .npz file, `hf:owner/name`.
 
     `validation`: images cut from the training ones to choose with. `train_size`: a class-balanced subset of what is
-    left; `train_subset`: whether every seed has the same, or each seed its own. `scaling`: inputs in [0, 1], or each
-    channel standardised with the training images' mean and deviation. `image_size`: resize every image to this square.
+    left, or "all" of it; `train_subset`: whether every seed has the same, or each seed its own. `scaling`: inputs in
+    [0, 1], or each channel standardised with the training images' mean and deviation. `image_size`: resize every image
+    to this square.
     """
 
     name: str
@@ -36,6 +37,11 @@ class Data(Section):
     train_subset: Literal["fixed", "by-seed"] = "fixed"
     scaling: Literal["unit", "standardised"] = "unit"
     image_size: int | None = Field(None, ge=1, le=4096)
+
+    @field_validator("train_size", mode="before")
+    @classmethod
+    def _all_of_it(cls, size: object) -> object:
+        return None if size == "all" else size
 
     @field_validator("name")
     @classmethod

@@ -39,6 +39,13 @@ def test_an_override_reaches_into_lists():
     assert [(test.data, test.size) for test in study.tests] == [("corrupted:all", 7), ("svhn", None)]
 
 
+def test_all_training_images_of_a_study_of_some():
+    assert reading.read_study("verdict-svhn-cnn").data.train_size == 10_000
+    assert reading.read_study("verdict-svhn-cnn", {"data.train_size": "all"}).data.train_size is None
+    with pytest.raises(InputError, match=r"data\.train_size = 'al': "):
+        reading.read_study("verdict-svhn-cnn", {"data.train_size": "al"})
+
+
 def test_overrides_are_toml_values():
     assert reading.parse_override("a.b=3") == ("a.b", 3)
     assert reading.parse_override("a=[1, 2]") == ("a", [1, 2])
