@@ -92,13 +92,17 @@ class Laplace(Regulariser):
         self.variances = (1 / (curvature + tau)).to(dtype)
 
     def _fitted_precision(self, curvature: Tensor) -> Tensor:
-        """Where the marginal likelihood's derivative by τ is 0 (MacKay, 1992): τ ‖W‖² = Σ λ/(λ + τ)."""
+        """Where the marginal likelihood's derivative by τ is 0 (MacKay, 1992): τ ‖W‖² = Σ λ/(λ + τ).
+
+        The next τ is the geometric mean of the last and MacKay's. His alone go to and fro between two values for ever
+        where the network is so sure of its training images that all λ are far below τ.
+        """
         squares = sum(
             (p.double().square().sum() for p in self._layer().parameters()), torch.zeros_like(curvature[0, 0])
         )
         tau = torch.ones_like(squares)
         for _ in range(ROUNDS):
-            tau = (curvature / (curvature + tau)).sum() / squares
+            tau = (tau * (curvature / (curvature + tau)).sum() / squares).sqrt()
         return tau
 
     def training_logits(self, x: Tensor) -> Tensor:

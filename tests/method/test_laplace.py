@@ -29,6 +29,17 @@ def covariance_of_logits(laplace: Laplace, h: torch.Tensor) -> torch.Tensor:
     return laplace.outputs_basis @ along.diag() @ laplace.outputs_basis.T
 
 
+def best_prior(curvature: torch.Tensor, squares: float) -> float:
+    """The τ of the largest marginal likelihood, by a search along its logarithm."""
+
+    def negative(log_tau: float) -> float:
+        ratio = (curvature / math.exp(log_tau)).log1p().sum().item()  # log (λ + τ) − log τ keeps its digits
+        return 0.5 * (ratio + math.exp(log_tau) * squares)
+
+    best = minimize_scalar(negative, bounds=(-40, 8), method="bounded", options={"xatol": 1e-10})
+    return math.exp(best.x)
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_the_exact_hessian_of_one_image(classes, bias, double):
@@ -76,14 +87,17 @@ def test_the_prior_is_fitted_by_the_marginal_likelihood(double):
     given, _, _ = made(40, prior_precision=1.0)
     curvature = 1 / given.variances - 1.0
     squares = sum(p.square().sum().item() for p in laplace.network[3].parameters())
-
-    def negative(log_tau: float) -> float:
-        tau = math.exp(log_tau)
-        return 0.5 * ((curvature + tau).log().sum().item() - curvature.numel() * log_tau + tau * squares)
-
-    best = minimize_scalar(negative, bounds=(-8, 8), method="bounded", options={"xatol": 1e-10})
     found = (1 / laplace.variances - curvature).mean().item()
-    assert found == pytest.approx(math.exp(best.x), rel=1e-5)
+    assert found == pytest.approx(best_prior(curvature, squares), rel=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e6, 1.0, 1e-3, 1e-8, 1e-16])
+def test_the_prior_is_found_however_sure_the_network_is(size, double):
+    """Of training images that it is sure of, the curvature is next to nothing."""
+    laplace, _, _ = made(40)
+    curvature = size * torch.rand(5, 3)
+    squares = sum(p.square().sum().item() for p in laplace.network[3].parameters())
+    assert laplace._fitted_precision(curvature).item() == pytest.approx(best_prior(curvature, squares), rel=1e-3)
 
 
 def test_training_and_points_are_the_networks_own():
