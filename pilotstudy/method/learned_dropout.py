@@ -15,16 +15,18 @@ Per = Literal["layer", "unit"]
 
 CUBIC = (1.16145124, -1.50204118, 0.58629921)
 SIGMOID = (0.63576, 1.87320, 1.48695)
-FASTER = 10  # than the network's rate
+RATE = 0.01  # of the amounts
 TEMPERATURE, TEMPERATURE_OF_CHANNELS = 0.1, 2 / 3  # of the concrete distribution
 
 
 class LearnedDropout(Regulariser):
     """Noise on what goes into every linear or convolutional layer but the first, whose amount is learnt.
 
-    Feature maps have one draw for each channel. The amounts are parameters of the regulariser's own, trained at ten
-    times the network's rate: they are logarithms, which have further to go than weights, and trainings here are short.
-    `penalty` is what the loss has for them. N is the number of training images.
+    Feature maps have one draw for each channel. The amounts are parameters of the regulariser's own. As a DGM they have
+    an Adam of their own, whose steps are as long as its rate whatever the gradients are. So the rate is fixed: at that
+    of a network under SGD, rates of dropout would jump to 0 or 1. It is ten times Adam's usual rate: amounts are
+    logarithms, which have further to go than weights, and trainings here are short. `penalty` is what the loss has for
+    them. N is the number of training images.
     """
 
     def __init__(self, network: nn.Module, example: Tensor, *, train_size: int):
@@ -42,7 +44,7 @@ class LearnedDropout(Regulariser):
         return cls(network, inputs.example, train_size=inputs.train_size, **settings.model_dump())
 
     def parameter_groups(self, learning_rate: float) -> list[ParameterGroup]:
-        own: ParameterGroup = {"params": list(self.amounts), "lr": FASTER * learning_rate}
+        own: ParameterGroup = {"params": list(self.amounts), "lr": RATE}
         return [*super().parameter_groups(learning_rate), own]
 
     def noise(self, index: int, module: WeightLayer, h: Tensor) -> Tensor:

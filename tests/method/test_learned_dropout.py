@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from pilotstudy.method.learned_dropout import ConcreteDropout, GaussianDropout, LearnedDropout, VariationalDropout
 from pilotstudy.networks.mlp import mlp
+from pilotstudy.study.recipe import Training
+from pilotstudy.trial.optimising import Optimising
 
 CONSTANT = -(np.euler_gamma + math.log(2)) / 2  # −KL is 0 where α is infinite
 
@@ -198,3 +200,16 @@ def test_what_is_refused(settings, says):
 def test_a_network_without_hidden_units_is_refused():
     with pytest.raises(ValueError, match="no hidden units to drop"):
         LearnedDropout(nn.Sequential(nn.Flatten(), nn.Linear(9, 2)), torch.zeros(1, 1, 3, 3), train_size=1)
+
+
+@pytest.mark.parametrize("kind", [ConcreteDropout, GaussianDropout, VariationalDropout])
+def test_amounts_take_short_steps_whatever_the_networks_rate(kind):
+    """A step of their Adam is as long as its rate: with that of SGD, a dropout rate would be 0 or 1 in a few steps."""
+    dropout = kind(net(), torch.zeros(1, 1, 3, 3), train_size=50)
+    recipe = Training.model_validate({"epochs": 1, "optimiser": "sgd", "learning_rate": 0.5})
+    optimising = Optimising(dropout, recipe, captured=False)
+    before = [amount.detach().clone() for amount in dropout.amounts]
+    dropout.loss(torch.randn(20, 1, 3, 3), torch.arange(20) % 4).total.backward()
+    optimising.step()
+    for amount, was in zip(dropout.amounts, before, strict=True):
+        assert 0 < (amount - was).abs().max().item() <= 0.01 + 1e-6
