@@ -15,7 +15,10 @@ ORDER = 22
 
 
 class MixupSettings(Settings):
-    """`alpha`: a sample's share in its mixture is drawn from Beta(alpha, alpha): near 0 or 1 where alpha is small."""
+    """`alpha`: a sample's share in its mixture is drawn from Beta(alpha, alpha): near 0 or 1 where alpha is small.
+
+    The paper trains with 0.1 to 0.4 on ImageNet, and with 1 on CIFAR.
+    """
 
     alpha: float = Field(0.2, gt=0)
 

@@ -141,7 +141,8 @@ def check_models(study: Study, data: DataSet) -> None:
     check_metrics(len(data.classes))
     check_sizes(study, data)
     own = {name for name in study.arms if not _is_ours(study.method(name))}
-    usual = not (study.network.options or study.network.layers) and study.training.average.name == "none"
+    recipe = study.training
+    usual = not (study.network.options or study.network.layers or recipe.patience) and recipe.average.name == "none"
     arms = own if study.network.name in PAPERS and usual else set(study.arms)
     if not arms:
         return
@@ -163,10 +164,21 @@ def check_models(study: Study, data: DataSet) -> None:
                     f"[1, {len(data.classes)}]: it must have as many outputs as there are classes"
                 )
             _check_step(built, trial, described.example, f"network {study.network.name!r} with {name}")
-            for note in built.notes:
+            for note in [*built.notes, *_ends_early(built, trial)]:
                 if note not in said:
                     said.add(note)
                     message(f"{name}: {note}")
+
+
+def _ends_early(built: Regulariser, trial: Trial) -> list[str]:
+    """What is to be said of weights that are kept from the last part of a training, which may never come."""
+    keeps = any(part.keeps_weights for part in built.modules() if isinstance(part, Regulariser))
+    if not keeps or trial.training.patience is None:
+        return []
+    return [
+        "its sampled predictions are of weights from the last part of the training; where training.patience ends it "
+        "before, they are those of the last weights alone: leave patience out, or give it a lower 'start'"
+    ]
 
 
 def _built(trial: Trial, data: DataSet, described: Inputs, where: torch.device) -> Regulariser:

@@ -448,6 +448,19 @@ def test_a_network_without_hidden_layers_trains_with_arms_that_need_none():
         extensions.load("training_only.py", "")
 
 
+def told_of(capsys, squares, **training) -> str:
+    small = {"network": {"name": "mlp-512"}, "arms": {"vanilla": {}, "swag": {}, "sgld": {}}, "claims": []}
+    check_models(study(**small, training=CONTENT["training"] | training), squares)
+    return capsys.readouterr().err
+
+
+def test_that_patience_may_end_a_training_before_weights_are_kept_is_told_once(squares, capsys):
+    assert told_of(capsys, squares) == ""
+    told = told_of(capsys, squares, patience=1)
+    assert told.startswith("swag: its sampled predictions are of weights from the last part")
+    assert told.count("patience") == 2
+
+
 OWN_LAYERS = """
 from torch import nn
 from pilotstudy import network
