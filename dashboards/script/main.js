@@ -42,6 +42,7 @@ function render() {
   trainingSection.add();
   trialsSection.add();
   madeSection.add();
+  drawing.keepRoom();
   for (const id of opened)
     document.querySelector(`details#${CSS.escape(id)}, #${CSS.escape(id)} > .tools details`)?.setAttribute("open", "");
   if (typing !== null) {
