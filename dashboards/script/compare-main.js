@@ -35,4 +35,3 @@ document.getElementById("print").addEventListener("click", () => plotly.then(() 
 printInLight();
 followWidth();
 choices.goToPlace();
-choices.goToPlace();

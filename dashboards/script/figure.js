@@ -1,6 +1,6 @@
 // Figures, and when they are drawn.
 
-/** entry: {id, group, plot, ofTrials, draw()}; `ofTrials`: it shows single trials. */
+/** entry: {id, group, plot, ofTrials, keepRoom(), draw()}; `ofTrials`: it shows single trials. */
 const drawing = (() => {
   const entries = new Map(); // by plot
   const due = new Set(); // those that have come into view
@@ -20,6 +20,7 @@ const drawing = (() => {
   }
   /** It is drawn once it is in view, even if it is there now. */
   function drawInView(entry) {
+    delete entry.plot.dataset.drawn;
     sight.unobserve(entry.plot);
     sight.observe(entry.plot);
   }
@@ -56,14 +57,21 @@ const drawing = (() => {
       entries.delete(entry.plot);
     }
   }
+  /** All get their room at once, so that nothing moves later, when one after the other is drawn. */
+  function keepRoom(some = [...entries.values()]) {
+    for (const entry of some) entry.keepRoom?.();
+  }
   function redrawThose(wanted) {
-    for (const entry of [...entries.values()].filter(wanted)) drawInView(entry);
+    const some = [...entries.values()].filter(wanted);
+    keepRoom(some);
+    for (const entry of some) drawInView(entry);
   }
   return {
     add(entry) {
       entries.set(entry.plot, entry);
       drawInView(entry);
     },
+    keepRoom: () => keepRoom(),
     /** Those with one of the ids; all, if none is given. */
     redraw: (...ids) => redrawThose((entry) => !ids.length || ids.includes(entry.id)),
     redrawTrials: (except) => redrawThose((entry) => entry.ofTrials && entry.id !== except),
@@ -89,12 +97,10 @@ const drawing = (() => {
  * image: the size of the images that are saved; {}: as it is on the page
  */
 function figure(parent, options) {
-  const { id, title, reading, controls = [], numbers, height = 380, ofTrials = false } = options;
+  const { id, title, reading, controls = [], numbers, ofTrials = false } = options;
   const { image = { width: 1000, height: 600 } } = options;
   const label = `${title}. ${reading}`;
-  // Its room is kept from the start, so that nothing moves when it is drawn.
-  const style = `min-height: ${height + 18}px`;
-  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "group", "aria-label": label, style });
+  const plot = h("div", { class: "plot", id: `plot-${id}`, role: "group", "aria-label": label });
   const note = h("p", { class: "quiet", hidden: true });
   const table = h("div", {});
   const details = h("details", { ontoggle: fillNumbers }, h("summary", {}, "Numbers"), table);
@@ -118,7 +124,7 @@ function figure(parent, options) {
     await drawFigure(plot, note, options);
     fillNumbers();
   }
-  drawing.add({ id, plot, ofTrials, draw });
+  drawing.add({ id, plot, ofTrials, draw, keepRoom: () => planned(plot, note, options) });
 }
 
 /** Draws it, or draws it again: from the beginning where it has another form than before. */
@@ -150,25 +156,37 @@ function followWidth(changed = () => {}) {
   }).observe(main);
 }
 
-async function drawFigure(plot, note, { draw, after, height = 380, empty, missing = () => "" }) {
-  const [traces, layout] = draw();
+/** What is to be drawn, [traces, layout], for which its place gets the height; or it says why there is nothing. */
+function planned(plot, note, { draw, height = 380, empty, missing = () => "" }) {
+  const [traces, found] = draw();
   note.textContent = traces.length ? missing() : "";
   note.hidden = !note.textContent;
-  plot.style.minHeight = traces.length ? "" : "0";
   if (!traces.length) {
     if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
     plot.linked = false; // to what is gone
+    plot.style.height = "";
+    plot.style.minHeight = "0";
     plot.replaceChildren(h("p", { class: "quiet" }, empty?.() ?? "Nothing to draw yet."));
+    return [traces, found];
+  }
+  for (const trace of traces) if (trace.name) trace.name = look.plain(trace.name);
+  const layout = look.withLegend(plot, traces, found, height);
+  plot.style.height = `${layout.height}px`;
+  return [traces, layout];
+}
+
+async function drawFigure(plot, note, options) {
+  const [traces, layout] = planned(plot, note, options);
+  if (!traces.length) {
     plot.dataset.drawn = "1";
     return;
   }
   if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
-  for (const trace of traces) if (trace.name) trace.name = look.plain(trace.name);
   plot.busy = true; // what Plotly tells of its own redrawing is no selection
-  await drawPlot(plot, traces, look.withLegend(plot, traces, layout, height), look.CONFIG);
+  await drawPlot(plot, traces, layout, look.CONFIG);
   plot.busy = false;
   plot.dataset.drawn = "1";
-  after?.(plot);
+  options.after?.(plot);
 }
 
 function numbersTable({ columns, rows }) {

@@ -10,7 +10,7 @@ from pilotstudy.page.server import LivePage, server
 from tests.support.made_run import content, made
 
 CHROMIUM = shutil.which("chromium")
-MOST = 120_000  # milliseconds for anything in the browser; reached only if it hangs
+MOST = 300_000  # milliseconds for anything in the browser; reached only if it hangs
 
 
 @pytest.fixture(scope="session")
@@ -39,12 +39,18 @@ def serve():
         serving.server_close()
 
 
+def see(tab, plot: str):
+    """Scrolls to a plot and waits until it is drawn, as it is to be now."""
+    place = f"document.getElementById({json.dumps(plot)})"
+    tab.evaluate(f"{place}.scrollIntoView({{behavior: 'instant', block: 'center'}})")
+    tab.wait_for_function(f"{place}.dataset.drawn")
+    return tab.locator(f"id={plot}")
+
+
 def look_at_all(tab) -> None:
     """Scrolls to each plot until it is drawn, as a reader would."""
     for plot in tab.eval_on_selector_all(".plot", "all => all.map(e => e.id)"):
-        place = f"document.getElementById({json.dumps(plot)})"
-        tab.evaluate(f"{place}.scrollIntoView({{behavior: 'instant', block: 'center'}})")
-        tab.wait_for_function(f"{place}.dataset.drawn")
+        see(tab, plot)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def chromium():
 
     flags = ["--no-sandbox", "--disable-gpu"]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags, timeout=MOST)
         yield browser
         browser.close()
 
@@ -66,12 +72,14 @@ def visit(chromium, serve):
 
     What is served is so until its pages are closed, which would else tell of a server that is gone.
 
-    Conditions that tests wait for are evaluated, which the page itself may not do: hence bypass_csp.
+    Conditions that tests wait for are evaluated, which the page itself may not do: hence bypass_csp. Nothing scrolls
+    smoothly, which on a loaded machine is still under way when the next step of a test looks or clicks.
     """
     said, contexts = [], []
 
     def go(where: Path | str, ready: str = "body[data-ready], #runs table", **options):
-        context = chromium.new_context(**({"viewport": {"width": 1200, "height": 900}, "bypass_csp": True} | options))
+        usual = {"viewport": {"width": 1200, "height": 900}, "bypass_csp": True, "reduced_motion": "reduce"}
+        context = chromium.new_context(**(usual | options))
         contexts.append(context)
         context.set_default_timeout(MOST)
         if isinstance(where, Path):

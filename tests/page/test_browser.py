@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.page.conftest import look_at_all
+from tests.page.conftest import look_at_all, see
 
 
 def test_it_opens_from_disk_and_draws_everything(saved, visit):
@@ -39,9 +39,7 @@ def test_it_opens_from_disk_and_draws_everything(saved, visit):
 
 def test_a_selection_carries_over(saved, visit):
     tab = visit(saved)
-    plot = tab.locator("#plot-history")
-    plot.scroll_into_view_if_needed()
-    box = plot.locator(".nsewdrag").first.bounding_box()
+    box = see(tab, "plot-history").locator(".nsewdrag").first.bounding_box()
     tab.mouse.move(box["x"] + 3, box["y"] + 3)
     tab.mouse.down()
     tab.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] - 3, steps=8)
@@ -49,10 +47,8 @@ def test_a_selection_carries_over(saved, visit):
     tab.wait_for_selector("#selection:not([hidden])")
     number = int(re.match(r"\d+", tab.inner_text("#selection span"))[0])
     assert 2 <= number < 20
-    tab.wait_for_function(
-        "document.getElementById('plot-pareto').data.some(t => t.selectedpoints && t.selectedpoints.length)"
-    )
-    count = "document.getElementById('plot-pareto').data.reduce((n, t) => n + (t.selectedpoints || []).length, 0)"
+    count = "document.getElementById('plot-pareto').data?.reduce((n, t) => n + (t.selectedpoints || []).length, 0)"
+    tab.wait_for_function(f"{count} > 0")
     assert tab.evaluate(count) == number
     tab.check("#only-selected")
     assert tab.inner_text("#trials-count") == f"{number} of 38 trials"
@@ -69,6 +65,7 @@ def test_a_selection_carries_over(saved, visit):
     assert tab.locator("#detail").count() == 0
     assert tab.is_hidden("#selection")
     # From a figure, to the page of the table that it is on.
+    see(tab, "plot-history")
     tab.evaluate("document.getElementById('plot-history').emit('plotly_click', {points: [{customdata: 20}]})")
     tab.click("#to-trial")
     tab.wait_for_selector("#detail-bins .main-svg")

@@ -44,6 +44,8 @@ def test_a_link_shows_what_its_sender_saw(saved, run, visit, serve):
     tab.click("#theme")
     tab.click("nav a:text-is('Trials')")
     tab.wait_for_function("location.hash.startsWith('#trials?') && location.hash.includes('theme=dark')")
+    drawn = "tr.open + tr.under #detail-bins .main-svg"  # the last of what is in it
+    tab.wait_for_selector(drawn)
     shown = tab.inner_text("#trials-table")
     link = tab.evaluate("location.hash")
     live = f"http://127.0.0.1:{serve(run).server_address[1]}/"
@@ -54,7 +56,7 @@ def test_a_link_shows_what_its_sender_saw(saved, run, visit, serve):
         assert other.locator("#search select.arm").evaluate_all("all => all.map(e => e.value)") == ["dropout"] * 3
         assert other.input_value("#filter") == "arm:dropout nll<1.9"
         assert other.get_attribute("#trials-table th:has-text('accuracy')", "aria-sort") == "ascending"
-        other.wait_for_selector("tr.open + tr.under #detail-curves .main-svg")
+        other.wait_for_selector(drawn)
         assert other.inner_text("#trials-table") == shown
         assert other.inner_text("#selection span") == tab.inner_text("#selection span")
         assert other.evaluate("document.getElementById('trials').getBoundingClientRect().top < innerHeight")

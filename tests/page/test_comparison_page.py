@@ -8,6 +8,7 @@ from pilotstudy.page import render
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.importing import Words, import_predictions
 from pilotstudy.study import reading
+from tests.page.conftest import see
 from tests.page.test_accessible import SIZES, THEMES, findings
 from tests.page.test_odd_runs import HOSTILE
 from tests.support.foreign import as_npz
@@ -32,8 +33,7 @@ def test_every_section_says_what_the_data_say(compared, visit):
     assert heads == ["The answer", "The runs", "Side by side", "Who beats whom", "Claims"]
     assert tab.locator("dl.of-runs dt").all_inner_texts() == ["first", "second", "third"]
     assert "mlp-1024" in tab.inner_text("#differs")
-    tab.locator("#panels").scroll_into_view_if_needed()
-    tab.wait_for_selector("#plot-panels .main-svg")
+    see(tab, "plot-panels")
     assert tab.evaluate("document.getElementById('plot-panels').data.map(one => one.x.length)") == [7, 7, 1]
     assert tab.locator("#claims-table tbody tr").count() == 1
 
@@ -82,8 +82,7 @@ def test_odd_runs_stand_beside_others(tmp_path, visit):
     assert HOSTILE[:20] in tab.inner_text("#runs-table")
     assert "No trial has finished yet" in tab.inner_text("#answer")
     assert "2 of 5 runs have no reference with several seeds" in tab.inner_text("#answer")
-    tab.locator("#panels").scroll_into_view_if_needed()
-    tab.wait_for_selector("#plot-panels .main-svg")
+    see(tab, "plot-panels")
     assert "<b>whole<b> &amp;" in tab.locator("#plot-panels .annotation").first.text_content()
 
 

@@ -3,20 +3,13 @@
 import pytest
 
 from pilotstudy.page import render
-from tests.page.conftest import look_at_all
+from tests.page.conftest import look_at_all, see
 from tests.support.made_run import made
-
-
-def see(tab, plot: str):
-    """Scrolls to a plot and waits until it is drawn."""
-    tab.evaluate("id => document.getElementById(id).scrollIntoView({behavior: 'instant', block: 'center'})", plot)
-    tab.wait_for_selector(f"#{plot}[data-drawn]")
-    return tab.locator(f"#{plot}")
 
 
 def hovered(tab, plot: str, trace: str) -> str:
     """What is told of the second point of the trace of a name."""
-    see(tab, plot).locator(".main-svg").first.wait_for()
+    see(tab, plot)
     script = """([id, name]) => {
         const plot = document.getElementById(id);
         const curveNumber = plot.data.findLastIndex((one) => one.name === name);
@@ -46,7 +39,7 @@ def test_figures_are_drawn_when_they_come_into_view_and_all_for_printing(saved, 
     tab = visit(saved, viewport={"width": 1000, "height": 500})
     drawn = "() => [...document.querySelectorAll('.plot')].filter((e) => e.querySelector('.main-svg')).map((e) => e.id)"
     assert "plot-dgm" not in tab.evaluate(drawn)
-    see(tab, "plot-dgm").locator(".main-svg").first.wait_for()
+    see(tab, "plot-dgm")
     assert "plot-pareto" not in tab.evaluate(drawn)
     tab.click("#theme")
     see(tab, "plot-dgm")
@@ -75,7 +68,7 @@ def test_figures_keep_their_shape_when_the_window_changes(saved, visit):
         for plot in "plot-forest", "plot-parallel", "plot-dgm":
             place = see(tab, plot)
             tab.wait_for_function(
-                f"(({OFF})(), (p) => Math.abs(p.querySelector('.main-svg').clientWidth - p.clientWidth) < 2)"
+                f"(({OFF})(), (p) => Math.abs(p.querySelector('.main-svg')?.clientWidth - p.clientWidth) < 2)"
                 f"(document.getElementById('{plot}'))"
             )
             assert place.bounding_box()["height"] > 150
@@ -98,6 +91,24 @@ def test_an_arm_off_the_front_is_in_the_legend(saved, visit):
     see(tab, "plot-pareto")
     shown = "document.getElementById('plot-pareto').data.filter((t) => t.showlegend !== false).map((t) => t.name)"
     assert {"Pilot a-aug", "Dropout", "front"} <= set(tab.evaluate(shown))
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """The page of a run without figures of its search yet."""
+    return render.save(made(tmp_path_factory.mktemp("begun") / "made", most=7))
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("page", ["saved", "begun"])
+def test_nothing_moves_when_figures_are_drawn(page, visit, width, request):
+    """Who presses a button below a figure, meanwhile drawn, presses that button."""
+    tab = visit(request.getfixturevalue(page), viewport={"width": width, "height": 900})
+    heights = "Object.fromEntries([...document.querySelectorAll('figure')].map((e) => [e.id, e.offsetHeight]))"
+    before = tab.evaluate(heights)
+    assert tab.locator("figure > .plot:not([data-drawn])").count() > 3
+    look_at_all(tab)
+    assert tab.evaluate(heights) == before
 
 
 @pytest.mark.parametrize("width", [1200, 390])

@@ -11,8 +11,10 @@ import urllib.request
 
 import pytest
 
+from pilotstudy.study import reading
 from tests.support import small_study
 from tests.support.command_line import refused
+from tests.support.made_run import Maker, content
 from tests.support.waiting import LONG, wait_for
 
 
@@ -48,7 +50,9 @@ def test_the_live_page_moves_while_a_real_study_runs(tmp_path, serve, visit, mon
         tab = visit(f"http://127.0.0.1:{serve(Run(folder)).server_address[1]}/")
         tab.evaluate("window.before = 1")
         first = tab.inner_text("#state")
-        tab.wait_for_function("text => document.getElementById('state').textContent !== text", arg=first)
+        tab.wait_for_function(
+            "text => document.getElementById('state').textContent !== text", arg=first, timeout=1000 * LONG
+        )
         tab.wait_for_function(
             "document.getElementById('state').textContent.includes('done: 14 of 14')", timeout=1000 * LONG
         )
@@ -58,6 +62,29 @@ def test_the_live_page_moves_while_a_real_study_runs(tmp_path, serve, visit, mon
     finally:
         process.kill()
         process.wait()
+
+
+def test_new_data_take_nothing_out_of_the_reader_s_hands(tmp_path, serve, visit):
+    """Where the focus is and what is open stays so; and what is pressed is there until it is released."""
+    arms = {arm: {} for arm in ("vanilla", "dropout", "l2", "mixup", "focal", "sam", "batchnorm", "data-aug", "isda")}
+    study = reading.validate_study(content(arms=arms, search=None, seeds=[0, 1], claims=[]), "made")
+    maker = Maker(tmp_path / "growing", study, points=60)
+    tab = visit(f"http://127.0.0.1:{serve(maker.make(16)).server_address[1]}/")
+    tab.click("#rows .chooser summary")
+    trial = tab.get_attribute("#trials-table tbody tr >> nth=2", "data-trial")
+    opener = f"#trials-table tr[data-trial='{trial}'] .opener"
+    tab.hover(opener)
+    tab.mouse.down()
+    with tab.expect_response(lambda response: "data.json" in response.url and response.status == 200):
+        maker.make()
+    with tab.expect_response("**/data.json*"):  # it has gone on since
+        pass
+    assert tab.get_attribute("body", "data-version") is None
+    tab.mouse.up()
+    tab.wait_for_function("document.getElementById('state').textContent.includes('18 of 18')")
+    assert tab.get_attribute(opener, "aria-expanded") == "true"
+    assert tab.evaluate("document.activeElement.closest('tr')?.dataset.trial") == trial
+    assert tab.locator("#rows .chooser[open]").count() == tab.locator("details[open]").count() == 1
 
 
 def test_a_browser_that_leaves_early_is_no_error(run, serve, capfd):

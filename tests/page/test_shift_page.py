@@ -6,6 +6,7 @@ from pilotstudy.page import render
 from pilotstudy.page.content import page_data
 from pilotstudy.page.shift import FEW
 from pilotstudy.study import reading
+from tests.page.conftest import see
 from tests.support.made_run import Maker, content, corrupted
 
 ARMS = "vanilla", "pilot-a-aug", "dropout", "l2", "batchnorm", "data-aug", "mixup", "focal", "sam", "isda"
@@ -34,14 +35,12 @@ def test_lines_begin_with_the_reference_the_methods_and_the_best(shifted):
 
 def test_every_row_is_in_the_colours_and_those_ticked_are_lines(shifted, visit, tmp_path):
     tab = visit(render.save(shifted, tmp_path / "page.html"))
-    tab.locator("#corruptions").scroll_into_view_if_needed()
-    tab.wait_for_selector("#plot-corruptions .main-svg")
-    cells = "document.getElementById('plot-corruptions').data[0]"
+    see(tab, "plot-corruptions")
+    cells = "document.getElementById('plot-corruptions').data?.[0]"
     assert tab.evaluate(f"[{cells}.z.length, {cells}.x]") == [len(ARMS), ["noise", "blur"]]
     tab.click("#corruptions button:text-is('sampling and ensembles')")
-    tab.wait_for_function(f"{cells}.z.length === 3")  # two that sample, and the ensemble
-    tab.locator("#strengths").scroll_into_view_if_needed()
-    tab.wait_for_selector("#plot-strengths .main-svg")
+    tab.wait_for_function(f"{cells}?.z.length === 3")  # two that sample, and the ensemble
+    see(tab, "plot-strengths")
     lines = "document.getElementById('plot-strengths').data"
     assert tab.evaluate(f"{lines}.length") == FEW
     tab.click("#strengths .chooser summary")
