@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pilotstudy.console import message
 from pilotstudy.data import sources
 from pilotstudy.data.hub import PREFIX, HubName, fetch, hub_name
 from pilotstudy.data.raw import Arrays, Raw, resized
@@ -39,6 +40,7 @@ ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 EMBEDDED = "fashion"
 NAMES = (EMBEDDED, *sources.DOWNLOADS)
 FORMAT = 1  # of the files in the cache
+DARK = 64  # a quarter of the range
 READING = 2  # of one's own files; what an older version made of them is not used (16 bits were cut, labels rounded)
 
 
@@ -154,6 +156,7 @@ def prepare(source: Source, image_size: int | None = None) -> DataSet:
     files = source.files
     with new_folder(files.folder) as beside:
         raw = read(source, beside / "download", image_size)
+        tell_of_darkness(source, raw.train.images)
         new = DataFiles(beside)
         with storing(files.folder):
             for name, array in raw.arrays.items():
@@ -178,6 +181,15 @@ def read(source: Source, download: Path, image_size: int | None) -> Raw:
     if source.name == EMBEDDED:
         return resized(sources.embedded(), image_size)
     return resized(sources.download(source.name, download), image_size)
+
+
+def tell_of_darkness(source: Source, images: NDArray[np.uint8]) -> None:
+    """Says where most of the 256 values are not used, as when 12 bits lie in files of 16: a file's depth scales it."""
+    if (most := int(images.max())) < DARK:
+        message(
+            f"{source.folder or source.name}: no training image has a pixel above {most} of 255; if the files use a "
+            "part of their range only, such as 12 of 16 bits or 0 and 1, stretch them to the whole of it"
+        )
 
 
 def opened(source: Source) -> DataSet | None:

@@ -118,6 +118,8 @@ class Output:
 def probe(network: nn.Module, layers: Sequence[str], example: Tensor) -> tuple[list[Output], Tensor]:
     """What the layers put out, in the order in which they run, and the logits. The network is left as it was."""
     check_one_input(network)
+    if not isinstance(example, Tensor):
+        raise ValueError(f"example must be a tensor of images, such as images[:1], not a {type(example).__name__}")
     outputs: list[Output] = []
     example = torch.cat([example, example])  # two rows or more: a layer that folds them into others is seen to
     n = len(example)

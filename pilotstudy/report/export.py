@@ -165,7 +165,8 @@ def recipe_sentences(training: Training) -> str:
     text = f"Training used {name}{options_text(optimiser.options)} (learning rate {training.learning_rate:g}, "
     text += f"batches of {training.batch_size}) for {training.epochs} epochs"
     schedule = training.schedule
-    details = [SCHEDULES[schedule.name].format(**schedule.model_dump())] if schedule.name != "constant" else []
+    words = schedule.model_dump() | {"final": f"{schedule.final:g} of its first value" if schedule.final else "zero"}
+    details = [SCHEDULES[schedule.name].format(**words)] if schedule.name != "constant" else []
     if schedule.warmup:
         details.append(f"the rate grew in proportion over the first {schedule.warmup:g} epochs")
     if training.weight_decay:
@@ -184,8 +185,8 @@ def recipe_sentences(training: Training) -> str:
 
 
 SCHEDULES = {
-    "cosine": "the rate fell as a cosine to {final:g} of itself",
-    "linear": "the rate fell linearly to {final:g} of itself",
+    "cosine": "the rate fell as a cosine to {final}",
+    "linear": "the rate fell linearly to {final}",
     "step": "the rate was multiplied by {factor:g} at {milestones} of the training",
     "one-cycle": "the rate followed one cycle with its peak at {peak:g} of the training",
 }

@@ -158,7 +158,8 @@ def how_to_mend(path: Path) -> str:
         return f"{files.hint('resume')} writes it again"
     files = RunFiles(path.parent.parent)
     result = files.trial(path.stem).result
-    return f"remove it and its trial's {result.parent.name}/{result.name}, and {files.hint('resume')} makes both again"
+    too = "it and " if path.exists() else ""
+    return f"remove {too}its trial's {result.parent.name}/{result.name}, and {files.hint('resume')} makes both again"
 
 
 def own_metadata(schema: pa.Schema) -> object:

@@ -27,6 +27,7 @@ SMALLEST = {  # what a section, or a key that must be there, looks like
     "resources": "[resources] with cpus_per_trial = 1",
 }
 ALSO_CALLED = {  # other words that people use
+    "seed": "seeds",
     "ranges": "space",
     "lr": "learning_rate",
     "rate": "learning_rate",

@@ -57,6 +57,18 @@ def test_grey_and_colour_and_size(tmp_path):
     assert dataset.load_data(str(folder), image_size=4).shape == (3, 4, 4)
 
 
+def test_images_that_use_little_of_the_range_are_told(tmp_path, capsys):
+    folder = image_folder(tmp_path / "own")
+    dataset.load_data(str(folder))
+    assert "no training image" not in capsys.readouterr().err
+    for number, path in enumerate(folder.glob("*/*/*.png")):
+        path.write_bytes(png(np.full((6, 6), 4095 - number, np.uint16)))  # 12 bits in 16
+    dataset.load_data(str(folder))
+    assert f"{folder}: no training image has a pixel above 16 of 255; if" in capsys.readouterr().err
+    dataset.load_data(str(folder))
+    assert not capsys.readouterr().err  # it is prepared
+
+
 def test_a_changed_source_is_prepared_anew(tmp_path):
     folder = parquet_folder(tmp_path / "own")
     before = dataset.load_data(str(folder)).fingerprint

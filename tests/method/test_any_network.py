@@ -299,6 +299,14 @@ def test_layers_are_a_list_of_names(layers):
             make(network, layers, x)
 
 
+@pytest.mark.parametrize("example", [None, [[0.0, 0.0]]])
+def test_an_example_is_a_tensor(example):
+    network = mlp((1, 2, 2), 3, hidden=(4, 4))
+    for make in Pilot, Dropout, partial(Noise, kind="add"):
+        with pytest.raises(ValueError, match=f"example must be a tensor .* not a {type(example).__name__}$"):
+            make(network, network.layers, example)
+
+
 def test_arguments_of_the_baselines_too():
     network, x = mlp((1, 2, 2), 3, hidden=(4, 4)), torch.zeros(1, 1, 2, 2)
     for rate in -0.1, 1.0, 1.5, NAN:

@@ -146,6 +146,14 @@ def test_dragging_along_an_axis_selects(saved, visit, width):
     tab.wait_for_function(f"{marked} === {below}")
 
 
+def test_a_group_of_one_trial_is_named_by_its_figure(saved, visit):
+    tab = visit(saved)
+    see(tab, "plot-parallel").locator(".nsewdrag").wait_for()
+    for name in tab.evaluate("document.getElementById('plot-parallel').data.map((one) => one.name)"):
+        words = name.removeprefix("NLL ").split(" to ")
+        assert len(words) == len(set(words))
+
+
 def test_figures_without_anything_to_show_say_why(tmp_path, visit):
     tab = visit(render.save(made(tmp_path / "empty", most=0)))
     for plot in "history", "pareto", "parallel", "slices":

@@ -3,8 +3,9 @@ import tomllib
 import pytest
 
 from pilotstudy.errors import InputError
-from pilotstudy.report.export import export
+from pilotstudy.report.export import export, recipe_sentences
 from pilotstudy.study import reading
+from pilotstudy.study.recipe import Training
 from tests.support.made_run import FINGERPRINT
 
 
@@ -14,6 +15,15 @@ def test_an_export_to_publish_leaves_out_predictions(run, tmp_path):
     names, fewer = ({path.name for path in (tmp_path / which).iterdir()} for which in ("all", "small"))
     assert names - fewer == {"predictions.parquet"}
     assert written == len(fewer)
+
+
+def test_the_schedule_in_words():
+    def words(schedule):
+        training = {"epochs": 3, "schedule": schedule}
+        return recipe_sentences(Training.model_validate(training))
+
+    assert "for 3 epochs; the rate fell linearly to zero" in words("linear")
+    assert "fell as a cosine to 0.01 of its first value" in words({"name": "cosine", "final": 0.01})
 
 
 def test_export_is_whole_and_can_be_run_again(run, tmp_path):

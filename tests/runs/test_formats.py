@@ -16,7 +16,7 @@ from pilotstudy.errors import DataError, NewerFormatError
 from pilotstudy.runs import schemas
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.frozen import FrozenStudy
-from pilotstudy.runs.layout import TrialFiles
+from pilotstudy.runs.layout import RunFiles, TrialFiles
 from pilotstudy.runs.records import Proposal, TrialResult
 from pilotstudy.runs.results import Results
 from pilotstudy.runs.schemas import ModelPredictions, Predictions
@@ -143,6 +143,17 @@ def test_the_count_of_starts(tmp_path):
     for damaged in b"", b"[]", b'{"session": 3}':
         with pytest.raises(DataError, match="damaged"):
             Starts.from_json(damaged, path)
+
+
+def test_predictions_that_are_missing_need_not_be_removed(tmp_path):
+    path = RunFiles(tmp_path / "mine").trial("ab").predictions
+    told = r"ab.parquet is missing: remove its trial's results/ab.json, and `pilotstudy resume mine.* makes both again$"
+    with pytest.raises(DataError, match=told):
+        schemas.load_predictions(path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"torn")
+    with pytest.raises(DataError, match=r"is damaged: remove it and its trial's results/ab.json"):
+        schemas.load_predictions(path)
 
 
 def test_predictions_by_epoch_and_mode(tmp_path):

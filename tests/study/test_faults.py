@@ -91,6 +91,7 @@ holds = "nll: l2 < vanila"
         ("epochs = 3", "epochs = nan", "line 7: training.epochs = nan: expected a finite number"),
         ("epochs = 3", "epochs = 1979-05-27", "line 7: training.epochs = 1979-05-27: a study has no dates"),
         ("epochs = 3", "epochs = 3\ntrain_size = 5", "line 8: unknown key 'training.train_size': it belongs in [data]"),
+        ("seeds = [0, 1]", "seed = 2", "line 1: unknown key 'seed': did you mean 'seeds'?"),
         ("epochs = 3", "epochs = 3\nwarmup = 5", "line 8: unknown key 'training.warmup': it belongs in [training.sch"),
         ("epochs = 3", "epochs = 3\ndropout = {}", "line 8: unknown key 'training.dropout': it belongs in [arms]"),
         ("epochs = 3", "epochs = 3\nseeds = [1]", "line 8: unknown key 'training.seeds': it belongs above the first"),
