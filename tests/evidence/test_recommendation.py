@@ -23,7 +23,7 @@ def test_a_row_that_is_really_better_is_recommended_with_its_price(tmp_path):
     assert found.gain < 0
     assert found.high < 0  # a lower NLL, and the interval leaves out 0
     assert found.p < 0.05
-    for part in "its price is an accuracy of", "training time", "at test":
+    for part in "its price: an accuracy of", "training time", "at test":
         assert part in found.text
 
 
