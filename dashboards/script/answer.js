@@ -122,8 +122,8 @@ const answerSection = (() => {
       const parent = section("answer", "The answer");
       const { sentences, cards, claims, notes } = page.data.answer;
       const none = !page.data.table.variants.last.length;
-      const lines = none ? [nothingYet(sentences[0].replace(/\.$/, ""))] : sentences;
-      parent.append(...lines.map((text) => h("p", { class: "lead" }, text)));
+      const [first, ...more] = none ? [nothingYet(sentences[0].replace(/\.$/, ""))] : sentences;
+      parent.append(h("p", { class: "lead takes" }, ...withCode(first)), ...more.map((text) => h("p", {}, text)));
       if (none) return;
       parent.append(h("div", { class: "cards" }, ...cards.map(card)));
       forest(parent);

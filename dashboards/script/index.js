@@ -48,7 +48,7 @@ function runsTable() {
       head: "started",
       text: (run) => run.since?.slice(0, 10),
       sort: (run) => run.since,
-      sub: (run) => run.since?.slice(11, 16),
+      sub: (run) => run.since && `${run.since.slice(11, 16)} UTC`,
     },
   ];
   const none = h("p", { class: "lead" }, "There are no runs here yet: pilotstudy run STUDY begins one.");
