@@ -88,9 +88,8 @@ const answerSection = (() => {
     const hardest = rows().find(({ row }) => row === claim.hardest)?.label ?? claim.hardest;
     const beside = claim.opponents > 1 ? ` beside ${hardest}, of ${claim.opponents}` : "";
     const size = () => {
-      const sign = claim.difference >= 0 ? "+" : "";
-      const interval = `${fixed(claim.low)} to ${fixed(claim.high)}`;
-      return ` ${sign}${fixed(claim.difference)} (${interval})${beside}; ${claim.budget}`;
+      const interval = `${signed(claim.low)} to ${signed(claim.high)}`;
+      return `difference ${signed(claim.difference)} (${interval})${beside}; ${claim.budget}`;
     };
     const told = h(
       "div",
@@ -100,8 +99,8 @@ const answerSection = (() => {
       claim.stated === "after" ? h("strong", {}, " written after the first results") : null,
       h("br"),
       h("code", {}, claim.holds),
-      claim.difference === null ? null : quiet(size()),
-      claim.reason ? quiet(`; ${claim.reason}`) : null,
+      h("br"),
+      quiet([claim.difference === null ? "" : size(), claim.reason].filter(Boolean).join("; ")),
     );
     const verdict = h("span", { class: `verdict ${claim.verdict.split(" ")[0]}` }, VERDICTS[claim.verdict]);
     return h("li", {}, verdict, told);

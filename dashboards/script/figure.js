@@ -155,6 +155,7 @@ async function drawFigure(plot, note, { draw, after, height = 380, empty, missin
   note.textContent = traces.length ? missing() : "";
   note.hidden = !note.textContent;
   plot.style.minHeight = traces.length ? "" : "0";
+  plot.closest("figure").classList.toggle("empty", !traces.length); // which has nothing to save
   if (!traces.length) {
     if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
     plot.linked = false; // to what is gone

@@ -71,7 +71,8 @@ const parallelCoordinates = (() => {
     return Array.from({ length: bins }, (_, bin) => {
       const part = (end) => Math.round((end * ordered.length) / bins);
       const those = ordered.slice(part(bin), part(bin + 1));
-      const name = `${head} ${fixed(nll(those.at(-1)), 3)} to ${fixed(nll(those[0]), 3)}`;
+      const ends = [nll(those.at(-1)), nll(those[0])].map((value) => fixed(value, 3));
+      const name = `${head} ${[...new Set(ends)].join(" to ")}`;
       const color = look.faded(look.css("--accent"), 0.2 + (0.75 * bin) / Math.max(1, bins - 1));
       return { name, color, width: 1 + bin / 4, those };
     });

@@ -55,7 +55,7 @@ function toggle(options, state, key, changed) {
     }),
   );
   press();
-  return h("span", { class: "buttons", role: "group" }, ...buttons);
+  return h("span", { class: "buttons one-of", role: "group" }, ...buttons);
 }
 
 /** [[name, value], ..] */
