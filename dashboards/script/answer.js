@@ -59,7 +59,7 @@ const answerSection = (() => {
     const traces = ordered.map((row) => forestTrace(row, name));
     if (has_floor) traces.push(floorTrace(ordered, name));
     const range = look.sensibleRange(ordered.flatMap((row) => [row[`${name}_low`], row[`${name}_high`]]));
-    const text = head + (range ? " (the axis is cut; double-click shows all)" : "");
+    const text = head + (range ? `${look.narrow() ? "<br>" : " "}(the axis is cut; double-click shows all)` : "");
     const tickfont = { size: look.narrow() ? 10 : 13 };
     const yaxis = { type: "category", range: [-0.7, ordered.length - 0.3], tickfont };
     const margin = { l: 20, r: 14, t: 12, b: 46 };

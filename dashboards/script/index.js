@@ -43,6 +43,7 @@ function runsTable() {
     { head: "run", left: true, text: nameCell, sort: (run) => run.run },
     { head: "state", left: true, text: stateCell, sort: (run) => run.state },
     { head: "data", left: true, text: (run) => run.data, sub: (run) => run.network },
+    { head: "to take", left: true, text: (run) => run.take || "–" },
     ...inTable.map(best),
     {
       head: "started",

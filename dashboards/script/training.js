@@ -66,7 +66,7 @@ const trainingSection = (() => {
           : [],
       xaxis: epochAxis(
         known.map((row) => row.curves[state.curve]),
-        range ? " (the other axis is cut; double-click shows all)" : "",
+        range ? `${look.narrow() ? "<br>" : " "}(the other axis is cut; double-click shows all)` : "",
       ),
       yaxis: { title: { text: page.data.training.curves[state.curve] }, range },
     });
@@ -143,7 +143,10 @@ const trainingSection = (() => {
     const high = Math.ceil(6 / columns);
     const grid = { rows: high, columns, pattern: "independent", ygap: 0.34, xgap: 0.22 };
     const above = { legend: { y: 1.06 }, margin: { l: 56, r: 14, t: 36, b: 46 } }; // the panels' names
-    return [[...traces, ...layers], look.layout({ grid, annotations, ...above, height: 110 + (look.printing() ? 170 : 240) * high, ...axes })];
+    return [
+      [...traces, ...layers],
+      look.layout({ grid, annotations, ...above, height: 110 + (look.printing() ? 170 : 240) * high, ...axes }),
+    ];
   }
   function dgmNumbers() {
     const { dgm, curves } = current();

@@ -304,7 +304,9 @@ class Recommending:
             parts.append(accuracy_in_words(accuracy, self.figures))
         parts += self.what_worsens(row, reference)
         if cost.training_seconds and theirs.training_seconds:
-            parts.append(f"{cost.training_seconds / theirs.training_seconds:.1f} × the training time of {row_label(reference)}")
+            parts.append(
+                f"{cost.training_seconds / theirs.training_seconds:.1f} × the training time of {row_label(reference)}"
+            )
         else:
             parts.append("a training time that is not known here")
         if cost.passes:

@@ -32,6 +32,7 @@ class Card:
 
 
 class AnswerSection(TypedDict):
+    take: str  # the row to take, by its label; empty where that cannot be told
     sentences: list[str]  # first what to take; below it what else there is to say
     cards: list[dict[str, object]]
     claims: list[dict[str, object]]
@@ -42,11 +43,13 @@ class AnswerSection(TypedDict):
 def answer_section(evidence: RunEvidence) -> AnswerSection:
     if not evidence.trials:
         said = "No trial has finished yet, so there is nothing to say."
-        return {"sentences": [said], "cards": [], "claims": [], "notes": [], "highlighted": []}
+        return {"take": "", "sentences": [said], "cards": [], "claims": [], "notes": [], "highlighted": []}
     figures = evidence.figures()
     cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
     claims, recommended = judge_all(evidence), answer(evidence)
+    taken = next((row_label(row) for row in figures.rows if str(row) == recommended.row), "")
     return {
+        "take": taken,
         "sentences": [
             recommended.text,
             *method_sentence(figures),
