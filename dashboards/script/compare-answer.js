@@ -78,9 +78,7 @@ const comparedAnswer = (() => {
     );
   }
   function fill() {
-    const sentences = page.data.answer[chosen.metric].map((text, k) =>
-      h("p", { class: k ? "lead" : "lead takes" }, text),
-    );
+    const sentences = page.data.answer[chosen.metric].map((text) => h("p", { class: "lead" }, text));
     place.replaceChildren(...sentences, h("p", { class: "quiet" }, COUNTED), ...ofRuns(), table());
   }
   return {

@@ -108,6 +108,7 @@ const trainingSection = (() => {
     const style = look.ofRow(current());
     const terms = Object.entries(page.data.training.dgm);
     const axes = {};
+    const columns = look.narrow() && !look.printing() ? 2 : 3;
     const epochs = epochAxis(
       terms.flatMap(([name]) => dgm[name] ?? []),
       "",
@@ -115,7 +116,7 @@ const trainingSection = (() => {
     );
     const annotations = [...terms.map(([, head]) => head), "imputation error"].map((text, k) => {
       const { x, y, xaxis, yaxis } = look.panel(k);
-      axes[xaxis] = epochs;
+      axes[xaxis] = k + columns < 5 ? { ...epochs, title: undefined } : epochs; // named once, below
       axes[yaxis] = { nticks: 5 };
       const corner = { x: 0, y: 1, xanchor: "left", yanchor: "bottom", showarrow: false };
       return { ...corner, text, xref: `${x} domain`, yref: `${y} domain` };
@@ -139,7 +140,6 @@ const trainingSection = (() => {
       line: { color: shade(layer), dash: look.dash(layer) },
       hovertemplate: "%{fullData.name}, epoch %{x}: %{y:.4g}<extra></extra>",
     }));
-    const columns = look.narrow() && !look.printing() ? 2 : 3;
     const high = Math.ceil(6 / columns);
     const grid = { rows: high, columns, pattern: "independent", ygap: 0.34, xgap: 0.22 };
     const above = { legend: { y: 1.06 }, margin: { l: 56, r: 14, t: 36, b: 46 } }; // the panels' names
