@@ -59,7 +59,7 @@ const answerSection = (() => {
     const traces = ordered.map((row) => forestTrace(row, name));
     if (has_floor) traces.push(floorTrace(ordered, name));
     const range = look.sensibleRange(ordered.flatMap((row) => [row[`${name}_low`], row[`${name}_high`]]));
-    const text = head + (range ? " (the axis is cut; double-click shows all)" : "");
+    const text = head + (range ? `${look.narrow() ? "<br>" : " "}(the axis is cut; double-click shows all)` : "");
     const tickfont = { size: look.narrow() ? 10 : 13 };
     const yaxis = { type: "category", range: [-0.7, ordered.length - 0.3], tickfont };
     const margin = { l: 20, r: 14, t: 12, b: 46 };
@@ -88,9 +88,8 @@ const answerSection = (() => {
     const hardest = rows().find(({ row }) => row === claim.hardest)?.label ?? claim.hardest;
     const beside = claim.opponents > 1 ? ` beside ${hardest}, of ${claim.opponents}` : "";
     const size = () => {
-      const sign = claim.difference >= 0 ? "+" : "";
-      const interval = `${fixed(claim.low)} to ${fixed(claim.high)}`;
-      return ` ${sign}${fixed(claim.difference)} (${interval})${beside}; ${claim.budget}`;
+      const interval = `${signed(claim.low)} to ${signed(claim.high)}`;
+      return `difference ${signed(claim.difference)} (${interval})${beside}; ${claim.budget}`;
     };
     const told = h(
       "div",
@@ -100,8 +99,8 @@ const answerSection = (() => {
       claim.stated === "after" ? h("strong", {}, " written after the first results") : null,
       h("br"),
       h("code", {}, claim.holds),
-      claim.difference === null ? null : quiet(size()),
-      claim.reason ? quiet(`; ${claim.reason}`) : null,
+      h("br"),
+      quiet([claim.difference === null ? "" : size(), claim.reason].filter(Boolean).join("; ")),
     );
     const verdict = h("span", { class: `verdict ${claim.verdict.split(" ")[0]}` }, VERDICTS[claim.verdict]);
     return h("li", {}, verdict, told);
@@ -122,8 +121,8 @@ const answerSection = (() => {
       const parent = section("answer", "The answer");
       const { sentences, cards, claims, notes } = page.data.answer;
       const none = !page.data.table.variants.last.length;
-      const lines = none ? [nothingYet(sentences[0].replace(/\.$/, ""))] : sentences;
-      parent.append(...lines.map((text) => h("p", { class: "lead" }, text)));
+      const [first, ...more] = none ? [nothingYet(sentences[0].replace(/\.$/, ""))] : sentences;
+      parent.append(h("p", { class: "lead takes" }, ...withCode(first)), ...more.map((text) => h("p", {}, text)));
       if (none) return;
       parent.append(h("div", { class: "cards" }, ...cards.map(card)));
       forest(parent);

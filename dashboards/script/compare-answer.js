@@ -6,9 +6,6 @@ const comparedAnswer = (() => {
     "nothing can be told counts for neither side. Intervals and verdicts are those of the commands.";
   const place = h("div", {});
 
-  /** Text whose commands, between backticks, look like such. */
-  const withCode = (text) => text.split("`").map((part, k) => (k % 2 ? h("code", {}, part) : part));
-
   function ofRuns() {
     const entries = page.data.runs.flatMap((run) => [
       h("dt", {}, run.name),

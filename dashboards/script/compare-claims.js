@@ -17,7 +17,7 @@ const comparedClaims = (() => {
       if (!one) return "";
       if (one.difference === null) return one.reason;
       const beside = one.opponents > 1 ? `, beside ${one.hardest}` : "";
-      return `${signed(one.difference)} (${span(one, 3)})${beside}`;
+      return `${signed(one.difference)} (${span(one, 3).replaceAll(" ", "\u00a0")})${beside}`;
     },
   });
   function numbers() {

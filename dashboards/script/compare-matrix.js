@@ -46,7 +46,7 @@ const comparedMatrix = (() => {
       tabindex: -1,
       onfocus: show,
       onmouseenter: show,
-      style: share ? `--side: var(${net > 0 ? "--accent" : "--gap"}); --share: ${share}%` : null,
+      style: share ? `--side: var(${net > 0 ? "--accent" : "--bad"}); --share: ${share}%` : null,
     };
     if (!found.runs) return h("td", attributes);
     const losses = found.worse ? h("small", {}, `−${found.worse}`) : null;
@@ -113,16 +113,12 @@ const comparedMatrix = (() => {
         "The number is in how many runs the row on the left is really better than the one above, −n in how many it is " +
         "really worse, · where no run tells. Corrected (Holm) for all pairs of a run, fewer are told than against the " +
         "reference only; alone, one in twenty pairs of equals would be told apart. Blue wins more often, orange loses.";
+      const tools = h("div", { class: "tools" });
+      tools.append(csvButton(() => "who-beats-whom", numbers));
       parent.append(
         h("p", { class: "reading" }, reading),
         h("div", { class: "controls" }, toggle(CORRECTIONS, state, "by", fill)),
-        place,
-        h(
-          "div",
-          { class: "tools" },
-          csvButton(() => "who-beats-whom", numbers),
-        ),
-        told,
+        h("div", { class: "pairs" }, h("div", {}, place, tools), told),
       );
       fill();
     },

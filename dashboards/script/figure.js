@@ -161,6 +161,7 @@ function planned(plot, note, { draw, height = 380, empty, missing = () => "" }) 
   const [traces, found] = draw();
   note.textContent = traces.length ? missing() : "";
   note.hidden = !note.textContent;
+  plot.closest("figure").classList.toggle("empty", !traces.length); // which has nothing to save
   if (!traces.length) {
     if (plot.classList.contains("js-plotly-plot")) Plotly.purge(plot);
     plot.linked = false; // to what is gone

@@ -43,12 +43,13 @@ function runsTable() {
     { head: "run", left: true, text: nameCell, sort: (run) => run.run },
     { head: "state", left: true, text: stateCell, sort: (run) => run.state },
     { head: "data", left: true, text: (run) => run.data, sub: (run) => run.network },
+    { head: "to take", left: true, text: (run) => run.take || "–" },
     ...inTable.map(best),
     {
       head: "started",
       text: (run) => run.since?.slice(0, 10),
       sort: (run) => run.since,
-      sub: (run) => run.since?.slice(11, 16),
+      sub: (run) => run.since && `${run.since.slice(11, 16)} UTC`,
     },
   ];
   const none = h("p", { class: "lead" }, "There are no runs here yet: pilotstudy run STUDY begins one.");

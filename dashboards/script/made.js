@@ -8,7 +8,7 @@ const madeSection = {
     const heading = (text) => h("h3", { style: "margin-top:1.2rem" }, text);
     const card = (title, pairs) => h("div", { class: "card" }, h("h3", {}, title), factList(pairs));
     const run = [
-      ["started", made.started],
+      ["started", made.started.replace("T", " ").replace("+00:00", " UTC")],
       ["starts", made.starts],
       ["data fingerprint", made.fingerprint],
       ["code", code.version],

@@ -8,9 +8,9 @@ function fillHead() {
   const begun = run.phases.filter((phase) => phase.trials);
   const parts = [
     run.run,
-    `${run.network} on ${run.data}`,
+    run.network === "imported" ? `predictions of ${run.data}, imported` : `${run.network} on ${run.data}`,
     `${run.state}: ${run.done} of ${run.trials} trials`,
-    begun.map((phase) => `${phase.phase} ${ended(phase)}/${phase.trials}`).join(" · "),
+    ...(begun.length > 1 ? begun.map((phase) => `${phase.phase} ${ended(phase)}/${phase.trials}`) : []),
     ...(run.failed ? [`${run.failed} failed`] : []),
     ...(live ? ["live"] : []),
   ];

@@ -12,6 +12,9 @@ function section(id, title, reading) {
   return element;
 }
 
+/** Text whose commands, between backticks, look like such. */
+const withCode = (text) => text.split("`").map((part, k) => (k % 2 ? h("code", {}, part) : part));
+
 /** Why a figure is empty, and which command tells more. */
 function nothingYet(what) {
   const { state, failed } = page.data.run;
@@ -52,7 +55,7 @@ function toggle(options, state, key, changed) {
     }),
   );
   press();
-  return h("span", { class: "buttons", role: "group" }, ...buttons);
+  return h("span", { class: "buttons one-of", role: "group" }, ...buttons);
 }
 
 /** [[name, value], ..] */

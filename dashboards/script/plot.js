@@ -32,7 +32,8 @@ const look = (() => {
     modeBarButtonsToRemove: ["sendChartToCloud", "toImage", "autoScale2d", "zoomIn2d", "zoomOut2d"],
   };
   const PRINTED = 620; // pixels of a sheet's width
-  const LOW = 300; // of a figure on a sheet, so that three of them fit
+  const LOW = 240; // of a figure on a sheet, so that two of them fit below a heading
+  const BUTTONS = 18; // what Plotly's take above a figure, but not on a sheet
 
   const root = document.documentElement;
   const theme = () => root.dataset.theme;
@@ -95,13 +96,14 @@ const look = (() => {
     const lines = inOneRow ? 1 : Math.ceil(names.length / Math.max(1, Math.floor(room / Math.max(...widths))));
     const wanted = names.length > 1 || traces.some((trace) => trace.showlegend) ? 21 * lines + 10 : 0;
     const most = narrow() ? 178 : 144;
+    const free = printing() ? 0 : BUTTONS;
     const legend = printing() ? wanted : Math.min(wanted, most);
     const onTop = { orientation: "h", x: 0, y: 1, yanchor: "bottom", itemwidth: 44, tracegroupgap: 0 };
     return {
-      height: (printing() ? Math.min(height, LOW) : height) + legend + 18,
+      height: (printing() ? Math.min(height, LOW) : height) + legend + free,
       width,
       ...found,
-      margin: { ...found.margin, t: found.margin.t + legend + 18 },
+      margin: { ...found.margin, t: found.margin.t + legend + free },
       legend: { ...onTop, maxheight: printing() ? 2000 : most, ...found.legend },
     };
   }

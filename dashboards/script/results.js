@@ -96,7 +96,8 @@ const resultsSection = (() => {
       const quiet = (text) => h("p", { class: "quiet" }, text);
       const fill = () => {
         const shown = rows().filter((row) => state.mode === "all" || row.mode === state.mode);
-        const notes = page.data.table.notes.map((note) => quiet(note.replace("* is", "★ is")));
+        const own = page.data.table.notes.filter((note) => state.cost === "yes" || !note.startsWith("Cost:"));
+        const notes = own.map((note) => quiet(note.replace("* is", "★ is")));
         const table = shown.length ? sortableTable(columns(), shown, { state }) : quiet(why());
         place.replaceChildren(table, ...notes);
       };

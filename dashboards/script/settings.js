@@ -80,7 +80,7 @@ const searchedSettings = (() => {
         "How much each setting tells the best tenth of trials from the rest (PED-ANOVA); the shares add up to one.",
       height: 360,
       empty() {
-        const few = `${armLabels.of(state.arm)} has ${places().length} finished trials of the search, four are needed`;
+        const few = `${armLabels.of(state.arm)} has ${places().length} finished trials of the search; four are needed`;
         return nothingYet(few);
       },
       controls: [pickArm(), choice("of", options, state, "importance", () => drawing.redraw("importance"))],
@@ -93,7 +93,13 @@ const searchedSettings = (() => {
   }
   function optimism(parent) {
     const asItIs = (value) => value;
-    const digits = { search: fixed, confirmed: fixed, optimism: fixed, seconds: (value) => value.toFixed(0) };
+    const digits = {
+      arm: armLabels.of,
+      search: fixed,
+      confirmed: fixed,
+      optimism: fixed,
+      seconds: (value) => value.toFixed(0),
+    };
     const columns = ["arm", "search", "confirmed", "optimism", "trials", "seconds"].map((head) => ({
       head,
       left: head === "arm",

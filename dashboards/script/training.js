@@ -66,7 +66,7 @@ const trainingSection = (() => {
           : [],
       xaxis: epochAxis(
         known.map((row) => row.curves[state.curve]),
-        range ? " (the other axis is cut; double-click shows all)" : "",
+        range ? `${look.narrow() ? "<br>" : " "}(the other axis is cut; double-click shows all)` : "",
       ),
       yaxis: { title: { text: page.data.training.curves[state.curve] }, range },
     });
@@ -108,6 +108,7 @@ const trainingSection = (() => {
     const style = look.ofRow(current());
     const terms = Object.entries(page.data.training.dgm);
     const axes = {};
+    const columns = look.narrow() && !look.printing() ? 2 : 3;
     const epochs = epochAxis(
       terms.flatMap(([name]) => dgm[name] ?? []),
       "",
@@ -115,7 +116,7 @@ const trainingSection = (() => {
     );
     const annotations = [...terms.map(([, head]) => head), "imputation error"].map((text, k) => {
       const { x, y, xaxis, yaxis } = look.panel(k);
-      axes[xaxis] = epochs;
+      axes[xaxis] = k + columns < 5 ? { ...epochs, title: undefined } : epochs; // named once, below
       axes[yaxis] = { nticks: 5 };
       const corner = { x: 0, y: 1, xanchor: "left", yanchor: "bottom", showarrow: false };
       return { ...corner, text, xref: `${x} domain`, yref: `${y} domain` };
@@ -125,6 +126,8 @@ const trainingSection = (() => {
       return dgm[name] ? bandTraces(dgm[name], style, head, { xaxis: x, yaxis: y, showlegend: false }) : [];
     });
     const last = look.panel(terms.length);
+    // Shades of grey: layers are no arms, whose colours the other panels have.
+    const shade = (layer) => look.faded(look.css("--ink"), 1 - (0.65 * layer) / Math.max(1, imputation().length - 1));
     const layers = imputation().map((errors, layer) => ({
       type: "scatter",
       mode: errors.length > 1 ? "lines" : "lines+markers",
@@ -134,14 +137,16 @@ const trainingSection = (() => {
       yaxis: last.y,
       name: layer ? `layer ${layer}` : "layer 0 (input)",
       legendgroup: layer, // where some have a group, those without lie one below the other
-      line: { color: look.style(layer).color, dash: look.dash(layer) },
+      line: { color: shade(layer), dash: look.dash(layer) },
       hovertemplate: "%{fullData.name}, epoch %{x}: %{y:.4g}<extra></extra>",
     }));
-    const columns = look.narrow() ? 2 : 3;
     const high = Math.ceil(6 / columns);
     const grid = { rows: high, columns, pattern: "independent", ygap: 0.34, xgap: 0.22 };
     const above = { legend: { y: 1.06 }, margin: { l: 56, r: 14, t: 36, b: 46 } }; // the panels' names
-    return [[...traces, ...layers], look.layout({ grid, annotations, ...above, height: 110 + 240 * high, ...axes })];
+    return [
+      [...traces, ...layers],
+      look.layout({ grid, annotations, ...above, height: 110 + (look.printing() ? 170 : 240) * high, ...axes }),
+    ];
   }
   function dgmNumbers() {
     const { dgm, curves } = current();

@@ -36,7 +36,7 @@ const trialsSection = (() => {
       ...trials.figures().map(figureColumn),
       column("epochs"),
       column("seconds", (value) => fixed(value, 1)),
-    ];
+    ].filter(({ name }) => !name || trials.all().some((i) => trials.value(name)(i) != null)); // imported ones took none
   }
   function wanted() {
     const { phase, status } = trials.columns();

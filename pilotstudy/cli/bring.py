@@ -56,6 +56,7 @@ def import_run(
     print_import(run, len(new), as_json)
     if not new:
         message(f"run {name!r} has all of these predictions already")
+    message(f"{run.files.hint('claims')} says which arm to take, {run.files.hint('dashboard')} draws it")
 
 
 def print_import(run: "Run", new: int, as_json: bool) -> None:

@@ -227,8 +227,11 @@ def claims(
         print(answer_text(answer(evidence[0]), width), told, sep="\n\n")
     else:
         print(forms.FORMATS[form]([ClaimBeside.of_one(claim) for claim in own], names))
-    if not own and len(rows := list(evidence[0].study.arms)) > 1:
-        message(f"--claim 'nll: {rows[1]} < {rows[0]}' tries one")
+    if not own and len(arms := evidence[0].arms) > 1:
+        right = next((name for name, arm in arms.items() if arm.role == "reference"), next(iter(arms)))
+        left = next((name for name, arm in arms.items() if arm.role == "method" and name != right), None)
+        left = left or next(name for name in arms if name != right)
+        message(f"one to try: {found[0].files.hint('claims', '--claim', f'nll: {left} < {right}').strip('`')}")
 
 
 @app.command()

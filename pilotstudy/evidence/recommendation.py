@@ -174,7 +174,7 @@ class Recommending:
         first = (
             f"Take {label}{f' ({settings})' if settings else ''}: {self.words} {self.value(chosen)} against "
             f"{self.value(reference)} of {theirs}, {gain.words()}, which is real "
-            f"({p_in_words(gain.p)}, {self.corrected(len(gains))}); its price is "
+            f"({p_in_words(gain.p)}, {self.corrected(len(gains))}){self.with_it(accuracy.get(chosen))}; its price: "
             f"{self.price_in_words(chosen, reference, accuracy.get(chosen))}.{mind}"
         )
         return self.said(
@@ -291,18 +291,39 @@ class Recommending:
         known = [cost.training_seconds for cost in self.costs.values() if cost.training_seconds]
         return min(known, default=0.0)
 
+    def with_it(self, accuracy: Gain | None) -> str:
+        """A real gain in accuracy beside that of the figure that counts: no price."""
+        if accuracy is None or accuracy.sign <= 0 or self.metric == "accuracy":
+            return ""
+        return f", with {accuracy_in_words(accuracy, self.figures)}"
+
     def price_in_words(self, row: Row, reference: Row, accuracy: Gain | None) -> str:
         cost, theirs = self.costs[row], self.costs[reference]
         parts = []
-        if accuracy and self.metric != "accuracy":
+        if accuracy and accuracy.sign <= 0 and self.metric != "accuracy":
             parts.append(accuracy_in_words(accuracy, self.figures))
+        parts += self.what_worsens(row, reference)
         if cost.training_seconds and theirs.training_seconds:
-            parts.append(f"{cost.training_seconds / theirs.training_seconds:.1f} × its training time")
+            parts.append(
+                f"{cost.training_seconds / theirs.training_seconds:.1f} × the training time of {row_label(reference)}"
+            )
         else:
-            parts.append("training time that is not known here")
+            parts.append("a training time that is not known here")
         if cost.passes:
             parts.append(f"{passes_in_words(cost.passes)} at test")
         return ", ".join(parts)
+
+    def what_worsens(self, row: Row, reference: Row) -> list[str]:
+        """The other headline figures that are really worse than the reference's."""
+        found = []
+        for metric in headline_metrics():
+            if metric in (self.metric, "accuracy"):
+                continue
+            own = next((gain for gain in self.gains(metric, reference) if gain.row == row), None)
+            if own and own.sign and own.sign == -METRICS[metric].sign:
+                value = self.figures.figure(metric, row).value
+                found.append(f"a worse {METRICS[metric].short}, {value:.3f} ({own.words()})")
+        return found
 
     def settings_in_words(self, row: Row) -> str:
         """What a search chose for it; of many, those that it moved furthest, and where the others are."""

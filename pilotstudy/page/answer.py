@@ -29,11 +29,11 @@ class Card:
     high: float
     real: bool  # better than every other row
     verdict: str
-    says: str
 
 
 class AnswerSection(TypedDict):
-    sentences: list[str]
+    take: str  # the row to take, by its label; empty where that cannot be told
+    sentences: list[str]  # first what to take; below it what else there is to say
     cards: list[dict[str, object]]
     claims: list[dict[str, object]]
     notes: list[str]  # what goes for all of it
@@ -43,14 +43,15 @@ class AnswerSection(TypedDict):
 def answer_section(evidence: RunEvidence) -> AnswerSection:
     if not evidence.trials:
         said = "No trial has finished yet, so there is nothing to say."
-        return {"sentences": [said], "cards": [], "claims": [], "notes": [], "highlighted": []}
+        return {"take": "", "sentences": [said], "cards": [], "claims": [], "notes": [], "highlighted": []}
     figures = evidence.figures()
     cards = [best_card(figures, metric) for metric in figures.metrics if METRICS[metric].sign]
     claims, recommended = judge_all(evidence), answer(evidence)
+    taken = next((row_label(row) for row in figures.rows if str(row) == recommended.row), "")
     return {
+        "take": taken,
         "sentences": [
             recommended.text,
-            *(card.says for card in cards),
             *method_sentence(figures),
             *claims_sentence(claims),
         ],
@@ -70,11 +71,6 @@ def highlighted(rows: Sequence[Row], wanted: Sequence[str | None]) -> list[str]:
     return [str(row) for row in list(ordered)[:HIGHLIGHTED]]
 
 
-def tied(others: Sequence[str]) -> str:
-    """Of a best mean that is not really the best: how many rows may be as good."""
-    return f"the best mean; {len(others)} more may be as good" if others else "the best mean, of one seed"
-
-
 def best_card(figures: Figures, metric: str) -> Card:
     words, rows, sign = METRICS[metric].words, figures.rows, METRICS[metric].sign
     best = figures.best(metric, rows)
@@ -82,16 +78,15 @@ def best_card(figures: Figures, metric: str) -> Card:
     figure, label = figures.figure(metric, leader), row_label(leader)
     others = [row_label(row) for row in best.near]
     if best.is_real:
-        real = "better than every other row"
+        verdict = "really better than every other row"
     elif len(rows) == 1:
-        real = "the only row"
+        verdict = "the only row"
     elif best.leader is None:
-        real = "of one seed, which tells nothing of others"
+        verdict = "of one seed, which tells nothing of others"
     elif not others:
-        real = "the only row of several seeds"
+        verdict = "the only row of several seeds"
     else:
-        shown = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-        real = f"but {shown} cannot be told from it at this size"
+        verdict = f"the best mean; {may_be(others)} may be as good"
     return Card(
         metric=metric,
         head=f"Best {words}",
@@ -101,9 +96,14 @@ def best_card(figures: Figures, metric: str) -> Card:
         low=figure.low,
         high=figure.high,
         real=best.is_real,
-        verdict="really the best" if best.is_real else "the only row" if len(rows) == 1 else tied(others),
-        says=f"{label} has the best {words}, {figure.value:.3f}, {real}.",
+        verdict=verdict,
     )
+
+
+def may_be(others: Sequence[str], most: int = 2) -> str:
+    """Rows by name, as many as a card has room for."""
+    shown = [*others[: most - 1], f"{len(others) - most + 1} more"] if len(others) > most else others
+    return " and ".join(shown)
 
 
 def method_sentence(figures: Figures) -> list[str]:

@@ -185,6 +185,8 @@ def compared(study: Study, studies: Sequence[Study]) -> dict[str, object]:
     content = study.model_dump(mode="json", exclude=left_out)
     if not study.search:
         content.pop("search", None)
+    else:
+        content.get("search", {}).pop("trials", None)  # told below
     content["searched"] = f"{study.search.trials} trials" if study.search else "no"
     content["seeds"] = len(study.seeds)
     content["predictions"] = "imported" if study.imported else "trained here"
@@ -221,7 +223,5 @@ def in_words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return (
-            f"{len(value)} entries" if any(isinstance(part, Mapping) for part in value) else ", ".join(map(str, value))
-        )
+        return ", ".join(str(part.get("data") or part) if isinstance(part, Mapping) else str(part) for part in value)
     return str(value)

@@ -79,7 +79,7 @@ def page_data_or_problem(run: Run) -> PageData | Problem:
 def index_row(run: Run, content: PageData | Problem) -> dict[str, object]:
     """What the index of all runs says of one: its state, its best figures, and every row of its table."""
     if "problem" in content:
-        return {**listed(run), "title": "", "problem": content["problem"], "best": [], "rows": []}
+        return {**listed(run), "title": "", "problem": content["problem"], "take": "", "best": [], "rows": []}
     metrics = headline_metrics()
     columns = [f"{name}{part}" for name in metrics for part in ("", "_sd", "_low", "_high")]
     lines = [line for line in content["table"]["variants"]["last"] if line[metrics[0]] is not None]
@@ -87,6 +87,7 @@ def index_row(run: Run, content: PageData | Problem) -> dict[str, object]:
         **overview(run),
         "title": run.study().title,
         "problem": "",
+        "take": content["answer"]["take"],
         "best": [
             {name: card[name] for name in ("metric", "label", "value", "real")} for card in content["answer"]["cards"]
         ],

@@ -1,5 +1,7 @@
 """How the run was made: its study, command, budget, versions and machine."""
 
+import shlex
+
 from pilotstudy.evidence import paper
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.report.export import imported_sentence
@@ -33,7 +35,7 @@ def made_section(evidence: RunEvidence) -> dict[str, object]:
         budget = [{"arm": arm, "seeds": sum(row.arm == arm for row in evidence.trial_rows)} for arm in study.arms]
     return {
         "study": toml_text(frozen.study),
-        "command": " ".join(["pilotstudy", *frozen.history[-1].command[1:]]),
+        "command": shlex.join(["pilotstudy", *frozen.history[-1].command[1:]]),
         "started": frozen.history[0].at,
         "starts": len(frozen.history),
         "fingerprint": frozen.fingerprint,

@@ -152,11 +152,17 @@ def filled(text: str, width: int | None, *, first: str = "", then: str = "") -> 
 
 
 def command_text(command: str, width: int) -> str:
-    """A command to copy: where it is too long, in several lines that a shell joins."""
-    lines = ["   "]
+    """A command to copy: where it is too long, in several lines that a shell joins; an option stays with its value."""
+    parts: list[str] = []
     for word in map(shlex.quote, shlex.split(command)):
-        if lines[-1].strip() and len(f"{lines[-1]} {word} \\") > width:
+        if parts and parts[-1].startswith("--") and " " not in parts[-1] and not word.startswith("-"):
+            parts[-1] += f" {word}"
+        else:
+            parts.append(word)
+    lines = ["   "]
+    for part in parts:
+        if lines[-1].strip() and len(f"{lines[-1]} {part} \\") > width:
             lines[-1] += " \\"
             lines.append("       ")
-        lines[-1] += f" {word}"
+        lines[-1] += f" {part}"
     return "\n".join(lines)

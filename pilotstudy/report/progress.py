@@ -19,7 +19,8 @@ def clock(stamp: str | None) -> str:
 
 def status_text(run: Run, status: RunStatus, width: int | None) -> str:
     """How far a run is: a sentence, a line for each phase, and one for each trial that is under way."""
-    parts = [filled(headline(status), width), plain.table(status["phases"], width)]
+    planned = [phase for phase in status["phases"] if phase["trials"]]
+    parts = [filled(headline(status), width), plain.table(planned or status["phases"], width)]
     parts += [filled(status["looks"], width)] if status["looks"] else []
     heading = "under way" if status["driver"] else "was under way"
     trials = [

@@ -83,7 +83,8 @@ def optimism_text(optimism: Sequence[Optimism], width: int | None) -> str:
         "seeds, since the validation images are those that chose; trials and training seconds that it took"
     )
     names = "arm", "objective", "search", "confirmed", "optimism", "trials", "seconds"
-    return f"{filled(says, width)}\n{table([{name: getattr(gap, name) for name in names} for gap in optimism], width)}"
+    rows = [{name: getattr(gap, name) for name in names} | {"seconds": f"{gap.seconds:.1f}"} for gap in optimism]
+    return f"{filled(says, width)}\n{table(rows, width)}"
 
 
 # Ensembles

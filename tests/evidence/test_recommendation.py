@@ -23,8 +23,18 @@ def test_a_row_that_is_really_better_is_recommended_with_its_price(tmp_path):
     assert found.gain < 0
     assert found.high < 0  # a lower NLL, and the interval leaves out 0
     assert found.p < 0.05
-    for part in "its price is an accuracy of", "training time", "at test":
+    for part in "its price: an accuracy of", "training time", "at test":
         assert part in found.text
+
+
+def test_what_gains_is_no_price_and_what_worsens_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(made_run, "SHARPNESS", {"vanilla": 1.0, "pilot-a-aug": 0.6})
+    skill = {"pilot-a-aug": 3.0}
+    found = said(tmp_path, skill=skill, search=None, arms={"vanilla": {}, "pilot-a-aug": {}}, claims=[])
+    gained, price = found.sentences[0].split("; its price: ")
+    assert ", with an accuracy of 0." in gained
+    assert price.startswith("a worse ECE, 0.")
+    assert "accuracy" not in price
 
 
 def test_where_nothing_is_better_the_simplest_is_kept(tmp_path, monkeypatch):

@@ -63,6 +63,21 @@ def test_the_matrix_is_walked_with_the_keyboard(compared, visit):
     assert tab.locator(".matrix td[tabindex='0']").count() == 1
 
 
+def test_the_matrix_colours_winners_and_losers(compared, visit):
+    tab = visit(compared)
+    grounds = tab.eval_on_selector_all(
+        ".matrix td.told", "all => all.map(e => [e.textContent.startsWith('−'), getComputedStyle(e).backgroundColor])"
+    )
+    won, lost = ({ground for loses, ground in grounds if loses is way} for way in (False, True))
+    assert won
+    assert lost
+    assert not won & lost
+    assert (
+        tab.evaluate("getComputedStyle(document.querySelector('.matrix td:not(.told, .same)')).backgroundColor")
+        not in lost
+    )
+
+
 def test_odd_runs_stand_beside_others(tmp_path, visit):
     study = reading.validate_study(content(title=HOSTILE, search=None), "made")
     whole = Maker(tmp_path / "<b>whole<b> &amp;", study, points=60).make()

@@ -26,7 +26,7 @@ def test_what_users_wrote_is_text(tmp_path, visit):
     ("name", "changes", "most", "status", "expected"),
     [
         ("nothing", {}, 0, "finished", "No trial has finished yet"),
-        ("half", {}, 7, "finished", "has the best accuracy"),
+        ("half", {}, 7, "finished", "Best accuracy"),
         ("one", {"arms": {"vanilla": {}}, "seeds": [0], "search": None}, 1, "finished", "the only row"),
         ("failures", {}, 1000, "failed", "No trial has finished yet"),
         ("seed", {"seeds": [0]}, 1000, "finished", "one seed"),

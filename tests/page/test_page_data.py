@@ -88,6 +88,9 @@ def test_the_answer_says_what_is_real(run):
     assert [card["metric"] for card in found["cards"]] == ["accuracy", "nll", "ece"]
     assert any("Pilot a-aug beside Vanilla" in text for text in found["sentences"])
     assert found["claims"][0]["verdict"] == "holds"
+    assert found["sentences"][0].startswith(f"Take {found['take']}")
+    for card in found["cards"]:
+        assert card["real"] or " may be as good" in card["verdict"]
 
 
 @pytest.mark.parametrize(("at", "scaled"), [("last", False), ("last", True), ("best", False), ("best", True)])
