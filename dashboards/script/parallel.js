@@ -55,14 +55,15 @@ const parallelCoordinates = (() => {
   // Lines, in groups of one colour
 
   /** [{name, color, width, those}], what matters last, so that it lies above the rest; `those`: places in `places`. */
-  function groups(places) {
+  function groups(arm, places) {
+    const own = look.ofArm(arm).color;
     const all = places.map((_, k) => k);
     const marked = (k) => selection.has(places[k]);
     const pale = look.faded(look.css("--quiet"), 0.25);
     if (selection.any())
       return [
         { name: "not selected", color: pale, width: 1, those: all.filter((k) => !marked(k)) },
-        { name: "selected", color: look.css("--accent"), width: 2, those: all.filter(marked) },
+        { name: "selected", color: own, width: 2, those: all.filter(marked) },
       ];
     const nll = (k) => trials.value("nll")(places[k]);
     const ordered = all.sort((a, b) => nll(b) - nll(a));
@@ -73,7 +74,7 @@ const parallelCoordinates = (() => {
       const those = ordered.slice(part(bin), part(bin + 1));
       const ends = [those.at(-1), those[0]].map((k) => fixed(nll(k), 3));
       const name = `${head} ${[...new Set(ends)].join(" to ")}`;
-      const color = look.faded(look.css("--accent"), 0.2 + (0.75 * bin) / Math.max(1, bins - 1));
+      const color = look.faded(own, 0.2 + (0.75 * bin) / Math.max(1, bins - 1));
       return { name, color, width: 1 + bin / 4, those };
     });
   }
@@ -170,7 +171,7 @@ const parallelCoordinates = (() => {
       const places = trials.searched(arm);
       if (!places.length) return [[], {}];
       const axes = axesOf(arm, places);
-      return [groups(places).map((group) => lines(group, places, axes)), layout(axes)];
+      return [groups(arm, places).map((group) => lines(group, places, axes)), layout(axes)];
     },
     link,
   };

@@ -164,7 +164,6 @@ const look = (() => {
     printing,
     sensibleRange,
     step,
-    style,
     theme,
     whole,
     widthOf,

@@ -37,9 +37,10 @@ const oneTrial = (() => {
       name: metrics.get(metric).head,
       ...more,
     });
-    const accuracyLine = { color: look.style(1).color, dash: "dash" };
+    const { color } = look.ofArm(trials.columns().arm[i]);
+    const accuracyLine = { color, dash: "dash" };
     const traces = [
-      line(nll, "nll", { line: { color: look.style(0).color } }),
+      line(nll, "nll", { line: { color } }),
       line(trials.curve(i, "validation_accuracy"), "accuracy", { yaxis: "y2", line: accuracyLine }),
     ];
     const layout = look.layout({

@@ -146,6 +146,21 @@ def test_dragging_along_an_axis_selects(saved, visit, width):
     tab.wait_for_function(f"{marked} === {below}")
 
 
+def test_an_arm_has_its_colour_where_only_one_is_drawn(saved, visit):
+    """Another arm's would be taken for that arm."""
+    tab = visit(saved)
+    colours = "(id) => document.getElementById(id).data.map((one) => one.line.color.slice(0, 7))"
+    arms = "document.getElementById('plot-history').data.map((one) => [one.name, one.marker?.color])"
+    see(tab, "plot-history")
+    own = dict(tab.evaluate(arms))["Pilot a-aug"]
+    see(tab, "plot-parallel").locator(".nsewdrag").wait_for()
+    assert set(tab.evaluate(colours, "plot-parallel")) == {own}
+    tab.fill("#filter", "arm:pilot-a-aug")
+    tab.locator("#trials-table .opener").first.click()
+    tab.wait_for_selector("#detail-curves .main-svg")
+    assert set(tab.evaluate(colours, "detail-curves")) == {own}
+
+
 def test_a_group_of_one_trial_is_named_by_its_figure(saved, visit):
     tab = visit(saved)
     see(tab, "plot-parallel").locator(".nsewdrag").wait_for()
