@@ -60,7 +60,7 @@ def all_test_figures(evidence: RunEvidence, resamples: int = RESAMPLES) -> list[
     return [figure for test in there for figure in figures_of_test(evidence, test, resamples)]
 
 
-def figures_of_test(evidence: RunEvidence, test: str, resamples: int) -> Iterator[TestFigure]:
+def figures_of_test(evidence: RunEvidence, test: str, resamples: int = RESAMPLES) -> Iterator[TestFigure]:
     """Those of one test set, row by row."""
     frozen = evidence.tests[test]
 

@@ -9,11 +9,12 @@ from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics import scores
 from pilotstudy.metrics.computation import Points
-from pilotstudy.page.rounding import rounded
+from pilotstudy.page.rounding import WHOLE, rounded
 from pilotstudy.study.statements import Row
 
 ENTROPY_BINS = 25
 COVERAGE_STEPS = 50
+FIGURES = "accuracy", "confidence", "ece", "floor"  # of a row; the rest are curves
 
 
 def calibration_section(evidence: RunEvidence) -> dict[str, object]:
@@ -31,7 +32,7 @@ def calibration_section(evidence: RunEvidence) -> dict[str, object]:
     ]
     classes = next(iter(next(iter(predictions.rows.values())).values())).shape[1]
     return {
-        "rows": rounded(rows, 4),
+        "rows": [{name: rounded(row[name], WHOLE if name in FIGURES else 4) for name in row} for row in rows],
         "points": len(predictions.labels),
         "most_entropy": rounded(float(np.log(classes)), 4),
         **sizes,

@@ -9,7 +9,7 @@ from pilotstudy.evidence.labels import row_label
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.registry import by_prominence
-from pilotstudy.page.rounding import rounded
+from pilotstudy.page.rounding import WHOLE, rounded
 from pilotstudy.report.formats import line_record, published
 from pilotstudy.report.table import Line, build_table
 from pilotstudy.runs.records import At
@@ -69,7 +69,7 @@ def table_section(evidence: RunEvidence) -> TableSection:
 
 def page_line(line: Line, *, like_paper: bool) -> dict[str, object]:
     # All digits: what is rounded once here and once on the page may differ from what the commands print.
-    record = {name: rounded(value, 17) for name, value in line_record(line, like_paper=like_paper).items()}
+    record = {name: rounded(value, WHOLE) for name, value in line_record(line, like_paper=like_paper).items()}
     printed = {f"{name}_printed": published(cell) for name, cell in line.cells.items()}
     diverged = {"diverged_in_words": diverged_in_words(line.diverged, line.seeds)}
     return record | {"label": row_label(line.row)} | diverged | printed

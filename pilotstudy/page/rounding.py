@@ -1,6 +1,12 @@
-"""Numbers with few digits, for a small page."""
+"""Numbers with few digits, for a small page.
+
+A figure that a command prints as well is not rounded here to nearly the digits that the page shows: rounded twice, its
+last digit may be another.
+"""
 
 import math
+
+WHOLE = 17  # digits: all of a float
 
 
 def rounded(value: object, digits: int = 5) -> object:

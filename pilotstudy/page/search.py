@@ -10,7 +10,7 @@ from pilotstudy.evidence.importance import importance
 from pilotstudy.evidence.run_evidence import RunEvidence
 from pilotstudy.evidence.summary import chosen_by, optimism
 from pilotstudy.metrics.registry import METRICS
-from pilotstudy.page.rounding import rounded
+from pilotstudy.page.rounding import WHOLE, rounded
 from pilotstudy.runs.records import TrialRow
 from pilotstudy.study.space import start_of
 from pilotstudy.study.spec import Study
@@ -26,7 +26,7 @@ def search_section(evidence: RunEvidence) -> dict[str, object]:
         "arms": {arm: arm_search(study, arm, trials, spaces[arm]) for arm in arms},
         "objectives": objectives,
         "floor": options.accuracy_floor if options else 0,
-        "optimism": [rounded(asdict(gap)) for gap in optimism(evidence)],
+        "optimism": [rounded(asdict(gap), WHOLE) for gap in optimism(evidence)],
     }
 
 

@@ -14,12 +14,12 @@ from pilotstudy.page.rounding import rounded
 from pilotstudy.study.statements import Row
 
 FEW = 8  # lines of a figure that can be told apart
-RESAMPLES = 500  # of the points: a page that is live is made again and again
+DIGITS = 8
 
 
 def shift_section(evidence: RunEvidence) -> dict[str, object]:
     there = [name for name in evidence.tests if evidence.trials and not evidence.lacks(test=name)]
-    figures = [figure for name in there for figure in figures_of_test(evidence, name, RESAMPLES)]
+    figures = [figure for name in there for figure in figures_of_test(evidence, name)]
     corrupted = [figure for figure in figures if figure.family]
     return {
         "families": list(dict.fromkeys(figure.family for figure in corrupted)),
@@ -66,7 +66,7 @@ def lines_of(figures: Sequence[TestFigure]) -> list[dict[str, object]]:
         of_test = {"test": figure.test, "family": figure.family, "strength": figure.strength}
         line = lines.setdefault((figure.test, str(row)), own | of_test | {"seeds": figure.seeds})
         for part in "", "_low", "_high", "_difference", "_difference_low", "_difference_high":
-            line[f"{figure.metric}{part}"] = rounded(getattr(figure, part[1:] or "figure"))
+            line[f"{figure.metric}{part}"] = rounded(getattr(figure, part[1:] or "figure"), DIGITS)
     return list(lines.values())
 
 

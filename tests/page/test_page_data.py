@@ -3,11 +3,13 @@
 import base64
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.evidence.summary import optimism
 from pilotstudy.metrics import scores
 from pilotstudy.page import render
 from pilotstudy.page.calibration import calibration_section
@@ -105,6 +107,19 @@ def test_the_page_shows_the_intervals_of_the_command(run, at, scaled):
                 assert shown[row["row"]][name + part] == row[name + part], (row["row"], name)
             for part in "_best", "_leads", "_may_be_best":
                 assert shown[row["row"]][name + part] == row[name + part], (row["row"], name)
+
+
+def test_the_diagrams_have_the_figures_of_the_table(run):
+    """To all digits that are shown: rounded to some and then to fewer, the last may be another."""
+    rows = {row["row"]: row for row in table_rows(build_table(RunEvidence(run)))}
+    for diagram in page_data(run)["calibration"]["rows"]:
+        row = rows[diagram["row"]]
+        for name in "ece", "accuracy":
+            assert diagram[name] == pytest.approx(row[name], rel=1e-7), (diagram["row"], name)
+
+
+def test_the_page_shows_the_optimism_of_the_command(run):
+    assert page_data(run)["search"]["optimism"] == [asdict(gap) for gap in optimism(RunEvidence(run))]
 
 
 def test_the_cards_show_the_intervals_of_the_command(run):

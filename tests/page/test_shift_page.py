@@ -2,6 +2,8 @@
 
 import pytest
 
+from pilotstudy.evidence.run_evidence import RunEvidence
+from pilotstudy.evidence.shift import all_test_figures
 from pilotstudy.page import render
 from pilotstudy.page.content import page_data
 from pilotstudy.page.shift import FEW
@@ -31,6 +33,18 @@ def test_lines_begin_with_the_reference_the_methods_and_the_best(shifted):
     assert len(begin) == FEW < len({line["row"] for line in lines})
     means = {row: sum(line["nll"] for line in lines if line["row"] == row) for row in {line["row"] for line in lines}}
     assert min(means, key=means.get) in begin
+
+
+def test_figures_are_those_of_the_command(shifted):
+    """In the digits that both show."""
+    named = ("", "figure"), ("_low", "low"), ("_high", "high"), ("_difference", "difference")
+    own = {(str(each.row), each.test, each.metric): each for each in all_test_figures(RunEvidence(shifted))}
+    for line in unpacked(page_data(shifted)["shift"]["shift"]):
+        for metric in "accuracy", "nll", "ece":
+            figure = own[line["row"], line["test"], metric]
+            for part, name in named:
+                shown, whole = line[metric + part], getattr(figure, name)
+                assert (shown is None and whole is None) or f"{shown:.4f}" == f"{whole:.4f}"
 
 
 def test_every_row_is_in_the_colours_and_those_ticked_are_lines(shifted, visit, tmp_path):
