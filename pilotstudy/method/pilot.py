@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pilotstudy.method.checks import check_choice, check_flag, check_number
-from pilotstudy.method.dgm import DGM
+from pilotstudy.method.dgm import DGM, Bound
 from pilotstudy.method.masked import Masked, Schedule
 from pilotstudy.method.masks import Mask, MaskKind, MaskPrior
 from pilotstudy.method.modes import couples_samples
@@ -187,23 +187,30 @@ class Pilot(Masked):
             logits = super().training_logits(x)
             cross_entropy = self.cross_entropy(logits, y)
             return Loss(cross_entropy, cross_entropy, logits=logits)
-        a = self.record_masked(x, mask)
-        if self.normaliser is not None:
-            self.normaliser.update(a, mask.weights)
-            a = self.normaliser(a)
-        bound = self.dgm.bound(a, mask, self._scales())
+        a, bound = self.bound(x, mask)
         values = self.inserted(a, mask, bound.imputations)
         logits = self.with_insertions(x, mask, values)
         cross_entropy = self.cross_entropy(logits, mask.reorder(y))
         count = mask.count()
+        total = cross_entropy - bound.total / count
+        return Loss(total, cross_entropy, self.terms(bound, count), mask.restore(logits))
+
+    def bound(self, x: Tensor, mask: Mask) -> tuple[Tensor, Bound]:
+        """What the DGM sees of the masked samples among x [m, D], and its bound on that."""
+        a = self.record_masked(x, mask)
+        if self.normaliser is not None:
+            self.normaliser.update(a, mask.weights)
+            a = self.normaliser(a)
+        return a, self.dgm.bound(a, mask, self._scales())
+
+    def terms(self, bound: Bound, count: float | Tensor) -> dict[str, tuple[Tensor, float | Tensor]]:
+        """What an epoch reports of the DGM, and over how many masked samples."""
         terms = {
             "reconstruction": (bound.reconstruction.detach(), count),
             "kl": (bound.kl.detach(), count),
             "hyperprior": (bound.hyperprior.detach(), count),
         }
-        errors = {f"imputation_error_{self.seen[layer]}": error for layer, error in bound.squared_errors.items()}
-        total = cross_entropy - bound.total / count
-        return Loss(total, cross_entropy, terms | errors, mask.restore(logits))
+        return terms | {f"imputation_error_{self.seen[layer]}": error for layer, error in bound.squared_errors.items()}
 
     def clip_gradients(self) -> Tensor | None:
         super().clip_gradients()

@@ -84,6 +84,8 @@ class Regulariser(nn.Module):
         self.notes: list[str] = []  # what a user should know of how it was built
         if self.inner is not None:
             self.notes += self.inner.notes
+        # The share of the training images that is set aside for `see_held_out`, and trains or fits nothing else.
+        self.held_out: float = 0.0 if self.inner is None else self.inner.held_out
         self._progress = 0.0
 
     @classmethod
@@ -183,6 +185,15 @@ class Regulariser(nn.Module):
         """Before each step from then on: brings what changes up to date."""
         if self.inner is not None:
             self.inner.before_step()
+
+    def see_held_out(self, x: Tensor) -> None:
+        """Before each step of an arm with a share `held_out`: a batch of these images, unaugmented.
+
+        All such batches of a trial have the same size. What is kept of them must stay at its place on the device, where
+        a captured step finds it.
+        """
+        if self.inner is not None:
+            self.inner.see_held_out(x)
 
     def after_epoch(self, batches: Batches) -> None:
         """At the end of each epoch, before it is validated: `progress` is up to date.

@@ -199,6 +199,8 @@ def _check_step(built: Regulariser, trial: Trial, example: torch.Tensor, what: s
     hook = built.innermost.register_forward_hook(check)
     try:
         Optimising(built, trial.training, captured=False)
+        if built.held_out:
+            built.see_held_out(example.repeat(2, 1, 1, 1))
         loss = built.train().loss(example.repeat(2, 1, 1, 1), torch.zeros(2, dtype=torch.long)).total
         if not loss.requires_grad:
             raise ValueError("its loss depends on nothing that can be trained")

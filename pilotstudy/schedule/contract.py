@@ -140,6 +140,7 @@ def _leaves_weights(arm: Arm) -> None:
 
 def _leaves_order(arm: Arm) -> None:
     ours, vanilla = trainer(arm.name), trainer("vanilla")
+    vanilla.images.set_aside(ours.regulariser.held_out, vanilla.trial.seed)
     ours.train_epoch()
     vanilla.train_epoch()
     first, second = (next(iter(each.batches()))[0] for each in (ours, vanilla))

@@ -1,5 +1,6 @@
 """The images of one trial: which train, which validate, how pixels become inputs, and on which device they lie."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from pilotstudy.arms.arm import Inputs
 from pilotstudy.data.dataset import DataSet
 from pilotstudy.data.splits import split
+from pilotstudy.errors import InputError
 from pilotstudy.study.spec import Data
 from pilotstudy.trial.scaling import Scaling
 
@@ -26,6 +28,7 @@ class TrialImages:
             subset=seed if settings.train_subset == "by-seed" else None,
         )
         self.train_rows, self.validation_rows = torch.from_numpy(train_rows), torch.from_numpy(validation_rows)
+        self.held_out_rows = self.train_rows[:0]
         scaling = Scaling.fit(settings.scaling, data.train_images, train_rows)
         example = scaling(torch.from_numpy(data.train_images[train_rows[:1]]))
         size = len(train_rows)
@@ -38,6 +41,17 @@ class TrialImages:
     def inputs(self, pixels: Tensor) -> Tensor:
         """What a network is given for these pixels, on the trial's device."""
         return self.scaling(pixels.to(self.where))
+
+    def set_aside(self, share: float, seed: int) -> None:
+        """Takes this share of the training images, and of each class, from all that follows but `held_out_batches`."""
+        if not share:
+            return
+        rows = self.train_rows
+        held_out = max(2, round(share * len(rows)))  # batch normalisation cannot take one
+        if held_out >= len(rows):
+            raise InputError(f"held_out = {share}: {len(rows)} training images are too few to set some aside")
+        labels = self.labels[rows.to(self.where)].cpu().numpy()
+        self.train_rows, self.held_out_rows = (rows[torch.from_numpy(r)] for r in split(labels, held_out, None, seed))
 
     def all_inputs(self, size: int) -> Iterator[Tensor]:
         """What a network is given for all training images, in their own order."""
@@ -56,6 +70,20 @@ class TrialImages:
         for batch in rows.split(size):
             if len(batch) > 1 or len(rows) == 1:  # batch normalisation cannot take a batch of one
                 yield self.inputs(self.pixels.index_select(0, batch)), self.labels[batch]
+
+    def held_out_batches(self, seed: int, epoch: int, size: int) -> Iterator[Tensor]:
+        """As many batches as an epoch has, each as large as the others, of the images that were set aside.
+
+        They come in passes over these images, in orders that depend on seed and epoch only.
+        """
+        steps = math.ceil(len(self.train_rows) / size)
+        size = min(size, len(self.held_out_rows))
+        whole = len(self.held_out_rows) // size  # batches of a pass
+        random = np.random.default_rng([seed, epoch, 22])
+        passes = [random.permutation(len(self.held_out_rows))[: whole * size] for _ in range(math.ceil(steps / whole))]
+        rows = self.held_out_rows[torch.from_numpy(np.concatenate(passes))].to(self.where)  # at once: no step waits
+        for batch in rows.split(size):
+            yield self.inputs(self.pixels.index_select(0, batch))
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ class Trainer:
         device.configure(self.where, self.precision, threads)
         self.images = TrialImages(trial.data, data, self.where, trial.seed)
         self.regulariser = build_model(trial, data.shape, len(data.classes), self.images.described, self.where)
+        self.images.set_aside(self.regulariser.held_out, trial.seed)
         self.modes = arm_named(trial.arm).modes
         self.augmenting = Augmenting(trial.training.augmentation, self.images.described, self.where)
         self.averaging = Averaging(trial.training.average, self.regulariser)
@@ -116,9 +117,12 @@ class Trainer:
         self.best = Best()
 
     def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """This epoch's batches."""
-        seed, epoch = self.trial.seed, self.epoch
-        for step, (x, y) in enumerate(self.images.batches(seed, epoch, self.trial.training.batch_size)):
+        """This epoch's batches. With each of them, an arm that asked for held-out images sees some."""
+        seed, epoch, size = self.trial.seed, self.epoch, self.trial.training.batch_size
+        held_out = self.images.held_out_batches(seed, epoch, size)
+        for step, (x, y) in enumerate(self.images.batches(seed, epoch, size)):
+            if self.regulariser.held_out:
+                self.regulariser.see_held_out(next(held_out))
             yield self.augmenting(x, seed, epoch, step), y
 
     @property

@@ -21,7 +21,7 @@ def test_the_arms_are_known_and_their_defaults_are_their_papers():
     masks = ("a-aug", "a-drop", "x-aug", "x-drop")
     assert set(all_arms()) == {
         *("vanilla", "dropout", "l2", "batchnorm", "data-aug", "add-a-aug-stopgrad", "add-a-drop-stopgrad"),
-        *("add-matched", "pilot-blind", "difference", "pilot-star", "passes"),  # controls of ours
+        *("add-matched", "pilot-blind", "pilot-held-out", "difference", "pilot-star", "passes"),  # controls of ours
         *("concrete-dropout", "gaussian-dropout", "variational-dropout", "mfvi", "sgld", "swag", "laplace"),
         *(f"{kind}-{mask}" for kind in ("pilot", "add", "sub") for mask in masks),
         *MODERN,

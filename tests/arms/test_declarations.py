@@ -34,7 +34,7 @@ def test_rows_are_labelled_as_the_paper_prints_them():
         *("Add a-aug (stop-gradient)", "Add MC a-aug (stop-gradient)"),
         *("Add a-drop (stop-gradient)", "Add MC a-drop (stop-gradient)"),
         *("Dropout", "MC dropout", "L2", "Batch norm", "Data aug", "Add matched", "Add MC matched"),
-        *("Pilot blind", "Pilot MC blind", "Difference", "Pilot star", "Passes"),
+        *("Pilot blind", "Pilot MC blind", "Difference", "Pilot star", "Passes", "Pilot held-out", "Pilot MC held-out"),
         *("Label smoothing", "Focal loss", "Confidence penalty", "Mixup", "Manifold mixup", "RegMixup"),
         *("R-Drop", "MC R-Drop", "Multi-sample dropout", "MC multi-sample dropout", "ISDA", "SAM"),
         *("Concrete dropout", "MC concrete dropout", "Gaussian dropout", "MC Gaussian dropout"),

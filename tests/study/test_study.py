@@ -29,8 +29,9 @@ def test_verdicts_judge_the_claims_that_the_paper_makes_of_the_same_data_and_net
 
 
 def test_a_study_has_every_arm_of_ours():
+    """But pilot-held-out: it is younger than the study, a run of which would no longer be the same with it."""
     ours = {arm.name for arm in all_arms().values() if arm.source.startswith("pilotstudy.") and not arm.wraps}
-    assert set(reading.read_study("cifar-shift").arms) == ours
+    assert set(reading.read_study("cifar-shift").arms) == ours - {"pilot-held-out"}
 
 
 def test_an_override_reaches_into_lists():

@@ -29,7 +29,10 @@ MODERN = [arm.name for arm in all_arms().values() if arm.group == "modern"]
 
 @pytest.mark.parametrize(
     "arm",
-    ["vanilla", "pilot-a-aug", "pilot-a-drop", "add-a-aug", "dropout", "data-aug", "batchnorm", *MODERN, *BAYESIAN],
+    [
+        *("vanilla", "pilot-a-aug", "pilot-a-drop", "pilot-held-out", "passes+pilot-held-out", "add-a-aug", "dropout"),
+        *("data-aug", "batchnorm", *MODERN, *BAYESIAN),
+    ],
 )
 def test_a_captured_step_is_a_step(arm, data):
     """To the bit, over batches of two sizes and a rate that changes: what is replayed is what would have been done."""

@@ -20,7 +20,7 @@ from tests.support.squares import make_data, make_trial
 SMALL = {
     name: {key: value for key, value in settings.items() if key in arm_named(name).settings.model_fields}
     for name in TRAINABLE
-    for settings in [{"dgm_width": 16, "z": 4, "mask_schedule": "annealed", "mask_rate": 0.9}]
+    for settings in [{"dgm_width": 16, "z": 4, "mask_schedule": "annealed", "mask_rate": 0.9, "held_out": 0.25}]
 }
 
 
