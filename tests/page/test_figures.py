@@ -20,7 +20,7 @@ def hovered(tab, plot: str, trace: str) -> str:
 
 
 def test_a_page_is_small(saved):
-    assert saved.stat().st_size < 2_000_000
+    assert saved.stat().st_size < 1_000_000
 
 
 def test_what_is_hovered_tells_its_name_settings_and_interval(saved, visit):
