@@ -1,16 +1,19 @@
 // 4. Shift and out of distribution: what happens with other images than those of the test?
 
-/** The lines of further test sets, of shift or ood, from their columns. */
+/** The lines of further test sets, of shift or ood, from their columns, each with the label, arm .. of its row. */
 const testFigures = (() => {
   let made = null;
-  function unpacked(columns) {
+  function unpacked(columns, rows) {
     const entries = Object.entries(columns);
-    return (columns.row ?? []).map((_, i) => Object.fromEntries(entries.map(([name, values]) => [name, values[i]])));
+    return (columns.row ?? []).map((row, i) => ({
+      ...rows[row],
+      ...Object.fromEntries(entries.map(([name, values]) => [name, values[i]])),
+    }));
   }
   return (kind) => {
     if (made?.of !== page.data) {
-      const { shift, ood } = page.data.shift;
-      made = { of: page.data, shift: unpacked(shift), ood: unpacked(ood) };
+      const { shift, ood, rows } = page.data.shift;
+      made = { of: page.data, shift: unpacked(shift, rows), ood: unpacked(ood, rows) };
     }
     return made[kind];
   };

@@ -24,6 +24,7 @@ def shift_section(evidence: RunEvidence) -> dict[str, object]:
     return {
         "families": list(dict.fromkeys(figure.family for figure in corrupted)),
         "begin": rows_to_begin(evidence, corrupted) if corrupted else [],
+        "rows": {str(row): facts_of(row) for row in dict.fromkeys(figure.row for figure in figures)},
         "reference": next((str(row) for f in corrupted if is_fixed(row := f.row) and row.role == "reference"), None),
         "shift": packed(lines_of([figure for figure in figures if figure.kind == "shift"])),
         "ood": packed(lines_of([figure for figure in figures if figure.kind == "ood"])),
@@ -57,14 +58,17 @@ def is_fixed(row: Row) -> bool:
     return (row.mode, row.phase) == ("point", "arms")
 
 
+def facts_of(row: Row) -> dict[str, object]:
+    return {"label": row_label(row), "arm": row.arm, "mode": row.mode, "phase": row.phase}
+
+
 def lines_of(figures: Sequence[TestFigure]) -> list[dict[str, object]]:
     """One for each test set and row, with a column for each metric and its parts."""
     lines: dict[tuple[str, str], dict[str, object]] = {}
     for figure in figures:
-        row = figure.row
-        own = {"row": str(row), "label": row_label(row), "arm": row.arm, "mode": row.mode, "phase": row.phase}
+        row = str(figure.row)
         of_test = {"test": figure.test, "family": figure.family, "strength": figure.strength}
-        line = lines.setdefault((figure.test, str(row)), own | of_test | {"seeds": figure.seeds})
+        line = lines.setdefault((figure.test, row), {"row": row} | of_test | {"seeds": figure.seeds})
         for part in "", "_low", "_high", "_difference", "_difference_low", "_difference_high":
             line[f"{figure.metric}{part}"] = rounded(getattr(figure, part[1:] or "figure"), DIGITS)
     return list(lines.values())
