@@ -147,7 +147,8 @@ const shiftSection = (() => {
       title: "Images of none of the classes",
       reading:
         "How well a score of the predictions tells them from the test images: AUROC and AUPR are better when higher, " +
-        "FPR95 when lower. Mutual information needs sampled predictions.",
+        "FPR95 when lower. Mutual information needs sampled predictions, surprise and typicality an arm with a DGM: the " +
+        "first takes more surprise for unseen, the second whatever is far from the usual.",
       lines,
       columns,
       controls: [(fill) => choice("told by", known, state, "score", fill)],

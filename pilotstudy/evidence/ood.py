@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from pilotstudy.evidence.predictions import (
     with_ensembles,
 )
 from pilotstudy.metrics import scores
-from pilotstudy.metrics.ood import Scored, auroc_and_influences, ood_value, scores_of
+from pilotstudy.metrics.ood import Floats, Scored, auroc_and_influences, ood_value, scores_of
 from pilotstudy.metrics.recalibration import Recalibration
 from pilotstudy.metrics.resampling import Sample, resampled_weights
 from pilotstudy.metrics.scores import Array
@@ -37,10 +38,10 @@ class OodPredictions(TestPredictions):
         return self.labels < 0
 
     def mean(self, metric: str, row: Row) -> float | None:
-        """The mean over seeds; None where the row has no such score."""
+        """The mean over seeds; None where the row has no such score, or not of all seeds."""
         values = [ood_value(metric, by_score, self.is_ood) for by_score in self.scores[row].values()]
         known = [value for value in values if value is not None]
-        return float(np.mean(known)) if known else None
+        return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def gather_ood(
@@ -65,7 +66,7 @@ def gather_ood(
     entropies = {row: [scores.entropies(np.exp(log_p)) for log_p in by_seed.values()] for row, by_seed in rows.items()}
     of_rows = {
         row: {
-            seed: scores_of(log_p, *stored.get((row, seed), (None, _of_members(row, seed, rows, entropies))))
+            seed: scores_of(log_p, *stored.get((row, seed), Stored(entropy=_of_members(row, seed, rows, entropies))))
             for seed, log_p in by_seed.items()
         }
         for row, by_seed in rows.items()
@@ -75,27 +76,38 @@ def gather_ood(
     return OodPredictions(rows, labels, fingerprint, {}, lost, scores=of_rows)
 
 
-Stored = dict[tuple[Row, int], tuple[Array | None, Array | None]]  # logits, and the mean entropy of the draws
+class Stored(NamedTuple):
+    """What a network may have stored beside log-probabilities; see `scores_of`."""
+
+    logits: Floats | None = None
+    entropy: Floats | None = None
+    surprise: Floats | None = None
+    usual: Floats | None = None
 
 
-def _stored(trials: Sequence[StoredTrial], split: Split, parts: Sequence[SplitPredictions]) -> Stored:
-    """What else networks stored than log-probabilities, in the order of the points."""
-    known: Stored = {}
+def _stored(
+    trials: Sequence[StoredTrial], split: Split, parts: Sequence[SplitPredictions]
+) -> dict[tuple[Row, int], Stored]:
+    """Of all networks, in the order of the points."""
+    known = {}
     for trial in trials:
         for mode in trial.modes("last"):
             splits = trial.predictions["last", mode].splits
-            logits, entropies = [], []
-            for name, part in zip(("test", split), parts, strict=True):
-                at = places_of(part.points, splits[name].rows, trial.row.name)
-                logits.append(splits[name].logits[at])
-                entropy = splits[name].expected_entropy
-                if entropy is not None:
-                    entropies.append(entropy[at].astype(np.float64))
-            known[trial.named(mode), trial.row.seed] = (
-                np.concatenate(logits) if mode == "point" else None,
-                np.concatenate(entropies) if len(entropies) == len(parts) else None,
+            own = [splits["test"], splits[split]]
+            places = [places_of(p.points, o.rows, trial.row.name) for p, o in zip(parts, own, strict=True)]
+            known[trial.named(mode), trial.row.seed] = Stored(
+                _joined([part.logits for part in own], places) if mode == "point" else None,
+                _joined([part.expected_entropy for part in own], places),
+                _joined([part.surprise for part in own], places),
+                splits["validation"].surprise,
             )
     return known
+
+
+def _joined(columns: Sequence[Floats | None], places: Sequence[slice | NDArray[np.intp]]) -> Floats | None:
+    """One after another, in this order; None where one is missing."""
+    known = [column[at] for column, at in zip(columns, places, strict=True) if column is not None]
+    return np.concatenate(known) if len(known) == len(columns) else None
 
 
 def _of_members(

@@ -214,8 +214,15 @@ class RunEvidence:
         return test in self.tests and self.tests[test].kind == "ood"
 
     def headline(self, test: Split) -> tuple[str, ...]:
-        """The metrics that are shown where no others are asked for."""
-        return RESAMPLED_OOD_METRICS if self.is_ood(test) else headline_metrics()
+        """The metrics that are shown where no others are asked for; of scores, those that a row has."""
+        if not self.is_ood(test):
+            return headline_metrics()
+        predictions = self.at(test=test)
+        assert isinstance(predictions, OodPredictions)
+        known = {
+            score for by_seed in predictions.scores.values() for by_score in by_seed.values() for score in by_score
+        }
+        return tuple(name for name in RESAMPLED_OOD_METRICS if name.removeprefix("auroc_") in known)
 
     def figures(
         self,

@@ -16,22 +16,41 @@ from pilotstudy.metrics.computation import not_resampled
 from pilotstudy.metrics.registry import METRICS, Metric
 from pilotstudy.metrics.scores import Array
 
+Floats = NDArray[np.floating]  # as stored, or computed
+
 SCORES = {
     "msp": "largest probability",
     "entropy": "entropy",
     "energy": "energy",
     "mi": "mutual information",
+    "surprise": "surprise of the DGM",
+    "typicality": "typicality to the DGM",
 }
 
 
-def scores_of(log_p: Array, logits: Array | None = None, expected_entropy: Array | None = None) -> dict[str, Array]:
-    """The scores that these predictions have [n]: energy needs logits, mutual information the draws' mean entropy."""
+def scores_of(
+    log_p: Array,
+    logits: Floats | None = None,
+    expected_entropy: Floats | None = None,
+    surprise: Floats | None = None,
+    usual: Floats | None = None,
+) -> dict[str, Array]:
+    """The scores that these predictions have [n]: energy needs logits, mutual information the draws' mean entropy.
+
+    `surprise`: of the images to a DGM. What it has not seen may surprise it less than what it has, as house numbers a
+    DGM of CIFAR-10, so it is judged both ways: by itself, and by its distance to the median of what is `usual`, the
+    surprise of the validation images.
+    """
     entropies = scores.entropies(np.exp(log_p))
     known = {"msp": np.exp(log_p.max(1)), "entropy": -entropies}
     if logits is not None:
         known["energy"] = log_sum_exp(np.asarray(logits, np.float64))
     if expected_entropy is not None:
         known["mi"] = expected_entropy - entropies
+    if surprise is not None:
+        known["surprise"] = -surprise.astype(np.float64)
+        if usual is not None:
+            known["typicality"] = -np.abs(known["surprise"] + np.median(usual.astype(np.float64)))
     return known
 
 

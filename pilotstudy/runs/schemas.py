@@ -27,13 +27,15 @@ FORMAT = 2  # of every table; 1 had no further test sets
 class Predictions:
     """Logits [n, K] of one split, with the labels and the row numbers within the data set.
 
-    `expected_entropy`: of sampled predictions the mean entropy of the draws [n], where it is kept.
+    `expected_entropy`: of sampled predictions the mean entropy of the draws [n], where it is kept. `surprise`: of the
+    images to the arm's DGM [n], of point predictions at the last epoch, where it has one.
     """
 
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
     logits: NDArray[np.float32]
     expected_entropy: NDArray[np.float32] | None = None
+    surprise: NDArray[np.float32] | None = None
 
     @property
     def is_labelled(self) -> bool:
@@ -90,8 +92,10 @@ PREDICTIONS = pa.schema(
         pa.field("label", pa.int32()),  # −1 where it is none of the study's classes
         pa.field("logits", pa.list_(pa.float32())),  # for mc: the logarithm of the averaged probabilities
         pa.field("expected_entropy", pa.float32()),  # for mc, where it tests: the mean entropy of the draws
+        pa.field("surprise", pa.float32()),  # for point at last, where it tests: of the image to the arm's DGM, in nats
     ]
 )
+ADDED = ("expected_entropy", "surprise")  # files may lack them: those of format 1, and of versions before surprise
 
 
 def epochs_table(history: Iterable[Mapping[str, float]]) -> pa.Table:
@@ -118,7 +122,7 @@ def predictions_table(predictions: TrialPredictions) -> pa.Table:
                 part.rows,
                 part.labels,
                 pa.ListArray.from_arrays(offsets, np.ascontiguousarray(part.logits, np.float32).ravel()),
-                pa.nulls(n, pa.float32()) if part.expected_entropy is None else part.expected_entropy,
+                *(pa.nulls(n, pa.float32()) if own is None else own for own in (part.expected_entropy, part.surprise)),
             ]
             arrays = [pa.array(column).cast(field.type) for column, field in zip(columns, PREDICTIONS, strict=True)]
             tables.append(pa.Table.from_arrays(arrays, schema=PREDICTIONS))
@@ -173,7 +177,7 @@ def own_metadata(schema: pa.Schema) -> object:
 def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool = True) -> TrialPredictions:
     """What `predictions_table` made a table of. A part that it is known not to have is empty."""
     try:
-        table = read(path, PREDICTIONS, required=PREDICTIONS.names[:-1])  # format 1 had no expected entropy
+        table = read(path, PREDICTIONS, required=[name for name in PREDICTIONS.names if name not in ADDED])
     except (FileNotFoundError, KeyError, pa.ArrowException) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is damaged"
         raise DataError(f"{path} {what}: {how_to_mend(path)}") from error
@@ -182,13 +186,13 @@ def load_predictions(path: Path, *, has_validation: bool = True, has_test: bool 
     codes = np.stack([column.indices.to_numpy() for column in columns], 1)
     logits = table["logits"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
     rows, labels = (table[name].to_numpy().astype(np.int64) for name in ("row", "label"))
-    entropies = table["expected_entropy"].to_numpy()
+    added = [table[name].to_numpy() for name in ADDED]
     starts = np.flatnonzero(np.r_[True, (codes[1:] != codes[:-1]).any(1)])  # written one after another
     parts: dict[tuple[At, Mode], dict[str, Predictions]] = {}
     for start, end in zip(starts, [*starts[1:], len(table)], strict=True):
         at, mode, split = (names[code] for names, code in zip(words, codes[start], strict=True))
-        entropy = None if np.isnan(entropies[start]) else entropies[start:end]
-        part = Predictions(rows[start:end], labels[start:end], logits[start:end], entropy)
+        known = [None if np.isnan(column[start]) else column[start:end] for column in added]
+        part = Predictions(rows[start:end], labels[start:end], logits[start:end], *known)
         parts.setdefault((at, mode), {})[split] = part
     nothing = Predictions(rows[:0], labels[:0], logits[:0])
     empty = {split: nothing for split, there in (("validation", has_validation), ("test", has_test)) if not there}

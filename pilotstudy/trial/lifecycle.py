@@ -21,6 +21,7 @@ from pilotstudy.storage import storing, write
 from pilotstudy.study.spec import Trial
 from pilotstudy.trial import checkpoint, device
 from pilotstudy.trial.predicting import are_finite, predict
+from pilotstudy.trial.surprise import with_surprise
 from pilotstudy.trial.trainer import EpochRecord, Trainer
 
 
@@ -101,7 +102,7 @@ class LiveTrial:
         """None where it diverged; that may be seen only now, where images or draws take it beyond all numbers."""
         predictions = predict(self.trainer, test=self.test) if self.diverged is None else {}
         if are_finite(predictions):
-            return predictions
+            return with_surprise(self.trainer, predictions) if self.test else predictions
         self.diverged = self.trainer.epoch
         return {}
 

@@ -2,7 +2,7 @@
 
 The study's further test sets are predicted at the last epoch.
 
-This is the only place that reads the test images, and for a trial of a search it does not.
+Beside `trial.surprise` this is the only place that reads the test images, and for a trial of a search it does not.
 """
 
 import copy

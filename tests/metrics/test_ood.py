@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 from sklearn import metrics as sk
 
-from pilotstudy.metrics.ood import Scored, aupr, auroc, auroc_and_influences, fpr95, scores_of
+from pilotstudy.metrics.ood import Scored, aupr, auroc, auroc_and_influences, fpr95, ood_value, scores_of
 from pilotstudy.metrics.resampling import resampled_weights
 
 TIED = st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=4, max_size=60).filter(
@@ -60,3 +60,19 @@ def test_scores():
     assert np.allclose(known["entropy"], -entropies)
     assert np.allclose(known["mi"], 0.25 - entropies)  # the more the draws disagree, the lower
     assert scores_of(log_p).keys() == {"msp", "entropy"}
+
+
+def test_what_surprises_less_than_usual_is_told_by_typicality_alone():
+    """As house numbers by a DGM of photographs: seen are −2 to 2 about 10, unseen one far below and one far above."""
+    log_p = np.full((7, 2), np.log(0.5))
+    surprise = np.array([8, 9, 10, 11, 12, 1, 20], np.float32)
+    is_ood = np.arange(7) > 4
+    known = scores_of(log_p, surprise=surprise, usual=np.array([3, 10, 11], np.float32))  # its mean is 8
+    assert known["surprise"].tolist() == [-8, -9, -10, -11, -12, -1, -20]
+    assert known["typicality"].tolist() == [-2, -1, 0, -1, -2, -9, -10]
+    assert ood_value("auroc_surprise", known, is_ood) == 0.5
+    assert ood_value("auroc_typicality", known, is_ood) == 1
+    assert ood_value("fpr95_typicality", known, is_ood) == 0
+    assert ood_value("aupr_typicality", known, is_ood) == 1
+    assert "typicality" not in scores_of(log_p, surprise=surprise)  # with nothing to be usual
+    assert ood_value("auroc_typicality", scores_of(log_p), is_ood) is None

@@ -156,6 +156,25 @@ def test_predictions_that_are_missing_need_not_be_removed(tmp_path):
         schemas.load_predictions(path)
 
 
+def test_predictions_of_versions_before_surprise(tmp_path):
+    """Which were of the same format, or of format 1 without the draws' entropy; and that it is kept."""
+    part = Predictions(
+        np.arange(4), np.arange(4) % 2, np.ones((4, 2), np.float32), surprise=np.arange(4, dtype=np.float32)
+    )
+    path = tmp_path / "p.parquet"
+    table = schemas.predictions_table({("last", "point"): ModelPredictions(part, part)})
+    schemas.save(path, table)
+    assert schemas.load_predictions(path)["last", "point"].test.surprise.tolist() == [0, 1, 2, 3]
+    for lacking in ["surprise"], ["surprise", "expected_entropy"]:
+        schemas.save(path, table.drop_columns(lacking))
+        read = schemas.load_predictions(path)["last", "point"].test
+        assert read.surprise is None
+        assert np.array_equal(read.logits, part.logits)
+    schemas.save(path, table.drop_columns(["logits"]))
+    with pytest.raises(DataError, match="is damaged"):
+        schemas.load_predictions(path)
+
+
 def test_predictions_by_epoch_and_mode(tmp_path):
     """Whatever order they were stored in; and a split that is missing is not taken for the other."""
     random = np.random.default_rng(0)

@@ -94,6 +94,7 @@ def test_what_a_trial_is_given_is_not(monkeypatch):
         ("arms.pilot", 'role="method"', 'role="baseline"'),
         ("arms.pilot", "ORDER = 1", "ORDER = 3"),
         ("method.augmentation", "self.rate", "0.3"),  # another arm's method
+        ("method.surprise", "MASKS, SEED = 4", "MASKS, SEED = 8"),  # no prediction depends on it
         ("networks.cnn", "stride=2", "stride=1"),  # another network
         ("trial.checkpoint", "SHARE = 20", "SHARE = 10"),
         ("data.sources", "HELD_OUT", "HELD_OUT_"),

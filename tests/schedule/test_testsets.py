@@ -20,7 +20,7 @@ from pilotstudy.page.content import page_data
 from pilotstudy.page.render import script
 from pilotstudy.runs.folder import Run
 from pilotstudy.runs.results import Results
-from pilotstudy.runs.schemas import load_predictions
+from pilotstudy.runs.schemas import ModelPredictions, load_predictions
 from pilotstudy.schedule import conduct
 from pilotstudy.schedule.inline import inline_engine
 from pilotstudy.study.reading import validate_study
@@ -33,7 +33,7 @@ CONTENT = {
     "data": {"name": "squares", "validation": 60},
     "network": {"name": "mlp-512"},
     "training": {"epochs": 1, "batch_size": 32},
-    "arms": {"vanilla": {}, "dropout": {}},
+    "arms": {"vanilla": {}, "dropout": {}, "pilot-x-aug": {"dgm_width": 8, "z": 2}},
     "search": {"arms": ["dropout"], "trials": 2, "confirm_seeds": 1},
     "tests": [
         {"data": "corrupted:contrast", "size": 30},
@@ -43,6 +43,7 @@ CONTENT = {
         {"says": "shift", "holds": "nll[contrast-3]: dropout < vanilla"},
         {"says": "both", "holds": "nll[contrast-3, temperature]: dropout < vanilla"},
         {"says": "unseen", "holds": "auroc_mi[unseen]: dropout@mc > ensemble"},
+        {"says": "surprising", "holds": "auroc_typicality[unseen]: pilot-x-aug > 0.5"},
     ],
 }
 UNSEEN = {"data": "unseen.npz", "kind": "ood"}
@@ -78,7 +79,7 @@ def run(place) -> Run:
     start(place, CONTENT["tests"])
     said: list[str] = []
     run = start(place, [*CONTENT["tests"], UNSEEN], said)
-    assert "7 finished trials lack a test set of the study: they are trained again" in said
+    assert "10 finished trials lack a test set of the study: they are trained again" in said
     again: list[str] = []
     start(place, [*CONTENT["tests"], UNSEEN], again)
     assert not any("trained again" in line for line in again)
@@ -199,6 +200,49 @@ def test_what_is_unseen_has_scores_where_predictions_have_them(run, evidence):
     assert figures["vanilla", "fpr95_msp"].low is None
 
 
+def test_surprise_is_held_against_that_of_test_images_and_the_median_of_validation(run, evidence):
+    figures = {(str(f.row), f.metric): f for f in all_test_figures(evidence, resamples=200) if f.test == "unseen"}
+    assert {row for row, metric in figures if "surprise" in metric or "typicality" in metric} == {"pilot-x-aug"}
+    plain, typical = [], []
+    for row in evidence.finished:
+        model = load_predictions(run.files.trial(row.key).predictions)["last", "point"]
+        assert {part.surprise is None for part in model.splits.values()} == {row.arm != "pilot-x-aug"}
+        if row.arm == "pilot-x-aug":
+            surprise = np.concatenate([model.test.surprise, model.extra["unseen"].surprise]).astype(float)
+            unseen = np.repeat([0, 1], [len(model.test.surprise), 20])
+            plain.append(roc_auc_score(unseen, surprise))
+            typical.append(roc_auc_score(unseen, np.abs(surprise - np.median(model.validation.surprise))))
+    assert figures["pilot-x-aug", "auroc_surprise"].figure == pytest.approx(np.mean(plain), abs=1e-6)
+    told = figures["pilot-x-aug", "auroc_typicality"]
+    assert told.figure == pytest.approx(np.mean(typical), abs=1e-6)
+    assert told.low <= told.figure <= told.high
+    assert figures["pilot-x-aug", "fpr95_typicality"].low is None
+
+
+def test_scores_that_no_row_has_are_in_no_table(evidence):
+    known = ["msp", "entropy", "energy", "mi", "surprise", "typicality"]
+    assert evidence.headline("unseen") == tuple(f"auroc_{score}" for score in known)
+    without = RunEvidence(evidence.run)
+    without.trials = [trial for trial in evidence.trials if trial.row.arm == "vanilla"]
+    assert without.headline("unseen") == ("auroc_msp", "auroc_entropy", "auroc_energy")
+    partly = RunEvidence(evidence.run)  # as a run whose first trials are of an earlier version
+    partly.trials = [without_surprise(t) if t.row.seed == 0 else t for t in evidence.trials if t.row.phase == "arms"]
+    assert not {f.metric for f in all_test_figures(partly, resamples=200) if "surprise" in f.metric}
+
+
+def without_surprise(trial):
+    def plain(part):
+        return dataclasses.replace(part, surprise=None)
+
+    models = {
+        name: ModelPredictions(
+            plain(model.validation), plain(model.test), {test: plain(part) for test, part in model.extra.items()}
+        )
+        for name, model in trial.predictions.items()
+    }
+    return dataclasses.replace(trial, predictions=models)
+
+
 def test_mutual_information_of_an_ensemble_of_seeds_is_that_of_its_members(evidence):
     predictions = evidence.at(deep=True, test="unseen")
     deep = next(row for row in predictions.rows if str(row) == "vanilla@seeds")
@@ -214,7 +258,7 @@ def test_mutual_information_of_an_ensemble_of_seeds_is_that_of_its_members(evide
 
 
 def test_claims_name_them(evidence):
-    assert [judged.verdict == "not tested" for judged in judge_all(evidence)] == [False, False, False]
+    assert [judged.verdict == "not tested" for judged in judge_all(evidence)] == [False] * 4
     shifted = evidence.figures(["nll"], test="contrast-3")
     rows = {str(row): row for row in shifted.rows}
     expected = shifted.difference("nll", rows["dropout"], rows["vanilla"])
