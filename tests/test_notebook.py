@@ -273,6 +273,7 @@ assert "ray" not in sys.modules
 """
 
 
+@pytest.mark.long
 def test_what_a_notebook_declares_runs_inline_and_is_refused_on_ray(folder):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", NOTEBOOK]

@@ -78,6 +78,7 @@ def test_the_matrix_colours_winners_and_losers(compared, visit):
     )
 
 
+@pytest.mark.long
 def test_odd_runs_stand_beside_others(tmp_path, visit):
     study = reading.validate_study(content(title=HOSTILE, search=None), "made")
     whole = Maker(tmp_path / "<b>whole<b> &amp;", study, points=60).make()

@@ -60,6 +60,7 @@ OFF = """() => [...document.querySelectorAll("figure > .plot")].filter((plot) =>
 })"""
 
 
+@pytest.mark.long
 def test_figures_keep_their_shape_when_the_window_changes(saved, visit):
     tab = visit(saved, viewport={"width": 1200, "height": 900})
     look_at_all(tab)

@@ -64,6 +64,7 @@ def test_the_live_page_moves_while_a_real_study_runs(tmp_path, serve, visit, mon
         process.wait()
 
 
+@pytest.mark.long
 def test_new_data_take_nothing_out_of_the_reader_s_hands(tmp_path, serve, visit):
     """Where the focus is and what is open stays so; and what is pressed is there until it is released."""
     arms = {arm: {} for arm in ("vanilla", "dropout", "l2", "mixup", "focal", "sam", "batchnorm", "data-aug", "isda")}
@@ -98,7 +99,8 @@ def test_a_browser_that_leaves_early_is_no_error(run, serve, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("engine", ["--inline", pytest.param("--concurrency=1", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["--inline", "--concurrency=1"])
 def test_a_run_serves_its_page_while_it_trains_and_no_longer(tmp_path, engine):
     """Its address is told on stderr, a browser that leaves is no error, and pages that are open see the end."""
     small_study.prepare(tmp_path, epochs=3)
